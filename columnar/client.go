@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"context"
+	"time"
+)
+
+// TopicPartition names one partition of one topic.
+type TopicPartition struct {
+	Topic     string
+	Partition int
+}
+
+// RebalanceListener is told when a group member's partitions change. A
+// [Consumer] calls it from inside [Consumer.Poll], on the polling goroutine.
+type RebalanceListener interface {
+	// OnPartitionsAssigned names the partitions that are new to the member.
+	OnPartitionsAssigned(partitions []TopicPartition)
+	// OnPartitionsRevoked names the partitions that leave the member while its
+	// commits are still accepted.
+	OnPartitionsRevoked(partitions []TopicPartition)
+	// OnPartitionsLost names the partitions that another member may already
+	// own: nothing of them may be committed or saved.
+	OnPartitionsLost(partitions []TopicPartition)
+}
+
+// Consumer reads records. A runner calls it from one goroutine at a time.
+//
+// A consumer may also be a [PositionReader], [CommittedReader],
+// [OffsetRangeReader], [PartitionCounter], [Pauser] or [PollBounder]; a runner finds
+// these by type assertion and works without them.
+type Consumer interface {
+	// Assign makes partitions the whole assignment. It is for consumers outside
+	// a group.
+	Assign(partitions []TopicPartition) error
+	// Seek makes offset the next to be fetched for an assigned partition and
+	// drops whatever was fetched ahead. It returns an error for a partition that
+	// is not assigned. A [RebalanceListener] may call it for a partition that is
+	// just being assigned.
+	Seek(partition TopicPartition, offset int64) error
+	// Poll returns fetched records by partition, in offset order. It waits at
+	// most timeout, and with a timeout of 0 returns what is ready. An elapsed
+	// timeout is an empty result and no error. Rebalance callbacks run inside
+	// Poll, before it returns records.
+	Poll(ctx context.Context, timeout time.Duration) (map[TopicPartition][]ConsumedRecord, error)
+	// CommitOffsets commits next-record offsets for the group, and returns an
+	// error if any partition's commit was refused.
+	CommitOffsets(ctx context.Context, offsets map[TopicPartition]int64) error
+	// Subscribe joins the group. The listener may be nil.
+	Subscribe(topics []string, listener RebalanceListener) error
+	// GroupMetadata identifies the member and generation of the latest Poll, for
+	// [TransactionalProducer.SendOffsets]. It is opaque.
+	GroupMetadata() any
+}
+
+// PositionReader is a [Consumer] that knows the next offset it will deliver,
+// also across offsets that never arrive as records: control records, aborted
+// data, compaction gaps.
+type PositionReader interface {
+	// Positions returns the next offset to be delivered. Partitions whose
+	// position is not known are omitted.
+	Positions(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]int64, error)
+}
+
+// CommittedReader is a [Consumer] that can read the group's committed offsets.
+type CommittedReader interface {
+	// Committed returns the committed next-record offsets. It waits for offsets
+	// of a transaction that is being completed. Partitions without a commit are
+	// omitted.
+	Committed(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]int64, error)
+}
+
+// OffsetRangeReader is a [Consumer] that can ask the broker for the first and
+// the last offsets of partitions.
+type OffsetRangeReader interface {
+	// StartOffsets returns the earliest available offset of each partition.
+	StartOffsets(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]int64, error)
+	// EndOffsets returns the offset behind the last record that the consumer may
+	// read: for a read-committed consumer, the last stable offset.
+	EndOffsets(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]int64, error)
+}
+
+// PartitionCounter is a [Consumer] that can tell how many partitions topics
+// have.
+type PartitionCounter interface {
+	// PartitionCounts returns the partition count of each topic. A topic that
+	// does not exist is an error that names it.
+	PartitionCounts(ctx context.Context, topics []string) (map[string]int, error)
+}
+
+// Pauser is a [Consumer] that can stop and continue fetching partitions
+// without giving them up.
+type Pauser interface {
+	// Pause stops fetching the partitions until Resume.
+	Pause(partitions []TopicPartition)
+	// Resume continues fetching the partitions.
+	Resume(partitions []TopicPartition)
+}
+
+// PollBounder is a [Consumer] whose polls can be bounded.
+type PollBounder interface {
+	// BoundPolls limits what one Poll returns to about this many records.
+	BoundPolls(records int)
+}
+
+// Producer sends records.
+type Producer interface {
+	// Send sends one record to topic and calls done exactly once with the
+	// outcome, on any goroutine, possibly before Send returns. Records of one
+	// topic and key are sent in the order of the calls.
+	Send(topic string, record ProduceRecord, done func(error))
+}
+
+// TransactionalProducer sends records and consumed offsets in one transaction.
+// It is initialised before a runner uses it.
+//
+// Errors tell what became of the transaction: a [FencedError] is terminal, a
+// [TransactionAbortedError] says that nothing of the transaction took effect, and a
+// [CommitUnknownError] that the producer could not find out.
+type TransactionalProducer interface {
+	Producer
+	// BeginTransaction starts a transaction. It need not reach the broker before
+	// the first record or offset is sent.
+	BeginTransaction() error
+	// SendOffsets adds consumed next-record offsets to the transaction, for the
+	// member and generation that [Consumer.GroupMetadata] returned.
+	SendOffsets(offsets map[TopicPartition]int64, groupMetadata any) error
+	// CommitTransaction commits. A nil result means committed.
+	CommitTransaction() error
+	// AbortTransaction aborts. Aborting when no transaction is open does
+	// nothing.
+	AbortTransaction() error
+}
+
+// ContextTransactionalProducer is a [TransactionalProducer] whose blocking
+// calls take a context. A runner prefers these calls where a producer has them.
+type ContextTransactionalProducer interface {
+	TransactionalProducer
+	// SendOffsetsContext is SendOffsets, bounded by ctx.
+	SendOffsetsContext(ctx context.Context, offsets map[TopicPartition]int64, groupMetadata any) error
+	// CommitTransactionContext is CommitTransaction, bounded by ctx. A commit
+	// that ctx cuts short returns a [CommitUnknownError].
+	CommitTransactionContext(ctx context.Context) error
+	// AbortTransactionContext is AbortTransaction, bounded by ctx.
+	AbortTransactionContext(ctx context.Context) error
+}
