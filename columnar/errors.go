@@ -71,7 +71,7 @@ func (e *RebalancedError) Unwrap() error { return e.Cause }
 // Retriable is true: the owner of the partitions processes the records again.
 func (e *RebalancedError) Retriable() bool { return true }
 
-// OffsetOutOfRangeError says that a partition no longer holds the offset that
+// OffsetOutOfRangeError says that a partition does not hold the offset that
 // was to be read next: records were deleted before they were processed, or the
 // topic is another one of the same name.
 type OffsetOutOfRangeError struct {

@@ -1,0 +1,110 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --warn-undefined-variables --no-builtin-rules --no-print-directory
+.DEFAULT_GOAL := help
+
+# What a caller may set: make fuzz FUZZTIME=1m, make bench BENCH=Codec COUNT=5 PKG=./columnar
+FUZZTIME ?= 10s
+BENCH ?= .
+COUNT ?= 10
+PKG ?= ./...
+OLD ?=
+NEW ?=
+
+TOOL := go tool -modfile=.ci/tools.mod
+
+.PHONY: help
+help: ## List the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' $(MAKEFILE_LIST) | sort | awk -F '\t' '{printf "  %-16s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: ## Run the quickstart example, without a broker
+	go run ./examples/quickstart
+
+.PHONY: fmt
+fmt: ## Format the code
+	gofmt -w .
+
+.PHONY: fmt-check
+fmt-check: ## Fail if code is not formatted
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi
+
+.PHONY: vet
+vet: ## Run go vet, on the integration tests too
+	go vet -tags integration ./...
+
+.PHONY: lint
+lint: vet ## Run go vet and staticcheck with all checks
+	$(TOOL) staticcheck -tags integration ./...
+
+.PHONY: tidy-check
+tidy-check: ## Fail if go.mod or go.sum is not tidy
+	go mod tidy -diff
+
+.PHONY: build
+build: ## Compile every package
+	go build ./...
+
+.PHONY: test
+test: ## Run all tests that need nothing but Go, under the race detector
+	go test -race -shuffle=on ./...
+
+.PHONY: synctests
+synctests: ## Run the Kafka client's packages with its locks visible to fake time
+	go test -race -tags synctests ./coordination/... ./columnar/kafka/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|^(.*)/[^/]+:[0-9]+:func (.*)$$|\1 \2|' | sort -u | \
+	while read -r dir target; do \
+		echo "$$dir $$target"; \
+		go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; \
+	done
+
+.PHONY: stress
+stress: ## Repeat the randomised tests with fresh seeds
+	go test -race -shuffle=on -count=20 -run 'Relation|Random|Model|Script|Crash' ./...
+
+.PHONY: bench
+bench: ## Run the benchmarks COUNT times and keep the output in build/bench.txt
+	@mkdir -p build
+	go test -run '^$$' -bench '$(BENCH)' -count $(COUNT) $(PKG) | tee build/bench.txt
+
+.PHONY: bench-once
+bench-once: ## Run every benchmark once, to see that it works
+	go test -run '^$$' -bench . -benchtime 1x ./...
+
+.PHONY: bench-compare
+bench-compare: ## Compare two files of benchmark output: OLD=a.txt NEW=b.txt
+	@[ -n "$(OLD)" ] && [ -n "$(NEW)" ] || { echo "usage: make bench-compare OLD=a.txt NEW=b.txt"; exit 2; }
+	$(TOOL) benchstat $(OLD) $(NEW)
+
+.PHONY: cover
+cover: ## Measure the coverage of each package, details in build/cover.out
+	@mkdir -p build
+	go test -coverprofile build/cover.out ./...
+	@go tool cover -func build/cover.out | tail -n 1
+
+.PHONY: api
+api: ## Rewrite docs/api.txt, the list of the exported API
+	go test -count=1 -run '^TestAPIMatchesItsList$$' . -update
+
+.PHONY: api-check
+api-check: ## Compare the exported API with docs/api.txt
+	go test -count=1 -run 'API' .
+
+.PHONY: examples
+examples: ## Run every example against doubles and compare what it prints
+	go test ./examples/...
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities; needs the vulnerability database
+	$(TOOL) govulncheck ./...
+
+.PHONY: ci
+ci: fmt-check lint tidy-check build test synctests bench-once ## What .ci/run runs
+
+.PHONY: clean
+clean: ## Remove what the other targets made
+	rm -rf build
