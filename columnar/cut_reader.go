@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+const (
+	// DefaultCutPollTimeout is how long a cut reader waits for records.
+	DefaultCutPollTimeout = 250 * time.Millisecond
+	// DefaultCutIdlePolls is how many empty polls in a row end a read where the
+	// consumer cannot tell the end of a partition.
+	DefaultCutIdlePolls = 1
+)
+
+// CutReader reads the cuts of barrier groups from the barrier state topic. It
+// keeps what it has read, so a later call reads only what has arrived since.
+//
+// Where the consumer is an [OffsetRangeReader] and a [PositionReader], a read
+// starts at the first available offset and ends at the end offsets of its
+// beginning, whatever lies between. Otherwise it starts at offset 0 and ends
+// after a number of empty polls.
+//
+// A reader needs a consumer of its own: it replaces the consumer's assignment.
+// The consumer stays the caller's to close. A CutReader is safe for concurrent
+// use by multiple goroutines.
+type CutReader struct {
+	consumer    Consumer
+	partitions  []TopicPartition
+	topic       string
+	pollTimeout time.Duration
+	idlePolls   int
+
+	turn     chan struct{} // holds a token while a call uses what follows
+	assigned bool
+	loaded   bool
+	next     map[TopicPartition]int64 // behind the last record seen
+	groups   map[string]*cutHistory
+	bad      []error // malformed records not yet reported
+}
+
+// cutHistory is what the topic says about one barrier group.
+type cutHistory struct {
+	cuts      map[int64]publishedCut
+	newest    int64 // highest epoch of any cut, complete or not, since the group was made
+	lastEpoch int64 // of the last group record
+}
+
+// publishedCut is a complete cut, with the reason why it cannot be used.
+type publishedCut struct {
+	BarrierCut
+	unusable error
+}
+
+// CutReaderOption configures a [CutReader].
+type CutReaderOption func(*CutReader)
+
+// WithCutPollTimeout sets how long one poll of a read waits for records. The
+// default is [DefaultCutPollTimeout]; 0 takes what is ready. A runner's polls
+// between rounds never wait.
+func WithCutPollTimeout(timeout time.Duration) CutReaderOption {
+	return func(r *CutReader) { r.pollTimeout = timeout }
+}
+
+// WithCutIdlePolls sets how many empty polls in a row end a read where the
+// consumer cannot tell the end of a partition. The default is
+// [DefaultCutIdlePolls].
+func WithCutIdlePolls(polls int) CutReaderOption {
+	return func(r *CutReader) { r.idlePolls = polls }
+}
+
+// WithCutTopic sets the topic that is read. The default is
+// [BarrierStateTopic].
+func WithCutTopic(topic string) CutReaderOption {
+	return func(r *CutReader) { r.topic = topic }
+}
+
+// NewCutReader returns a reader of all partitions, numbered from 0, of the
+// barrier state topic. It does not use the consumer yet.
+func NewCutReader(consumer Consumer, partitions int, options ...CutReaderOption) (*CutReader, error) {
+	r := &CutReader{
+		consumer:    consumer,
+		topic:       BarrierStateTopic,
+		pollTimeout: DefaultCutPollTimeout,
+		idlePolls:   DefaultCutIdlePolls,
+		turn:        make(chan struct{}, 1),
+		next:        map[TopicPartition]int64{},
+		groups:      map[string]*cutHistory{},
+	}
+	var errs []error
+	for i, option := range options {
+		if option == nil {
+			errs = append(errs, fmt.Errorf("cut reader option %d is nil", i))
+			continue
+		}
+		option(r)
+	}
+	if consumer == nil {
+		errs = append(errs, errors.New("a cut reader needs a consumer"))
+	}
+	if partitions < 1 {
+		errs = append(errs, errors.New("a cut reader needs at least one partition"))
+	}
+	if r.idlePolls < 1 {
+		errs = append(errs, errors.New("a cut reader needs at least one idle poll"))
+	}
+	if r.pollTimeout < 0 {
+		errs = append(errs, fmt.Errorf("cut poll timeout %v is negative", r.pollTimeout))
+	}
+	if r.topic == "" {
+		errs = append(errs, errors.New("a cut reader needs a topic"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for partition := range partitions {
+		r.partitions = append(r.partitions, TopicPartition{Topic: r.topic, Partition: partition})
+	}
+	return r, nil
+}
+
+// LatestCompleteCut reads to the end of the topic and returns the complete cut
+// of group with the highest epoch, or nil when there is none. The caller owns
+// the cut.
+//
+// A malformed record is an error that matches [*BarrierFormatError], returned
+// by the first call that meets it; the records around it count, and the next
+// call succeeds. When ctx ends, what was read so far is kept.
+func (r *CutReader) LatestCompleteCut(ctx context.Context, group string) (*BarrierCut, error) {
+	cuts, err := r.CompleteCutsAfter(ctx, group, -1)
+	if err != nil || len(cuts) == 0 {
+		return nil, err
+	}
+	return &cuts[len(cuts)-1], nil
+}
+
+// CompleteCutsAfter reads to the end of the topic and returns the complete cuts
+// of group with an epoch above epoch, in ascending order. The caller owns them.
+// Errors are those of [CutReader.LatestCompleteCut].
+func (r *CutReader) CompleteCutsAfter(ctx context.Context, group string, epoch int64) ([]BarrierCut, error) {
+	if err := r.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer r.release()
+	if err := r.readToEnd(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.takeBad(); err != nil {
+		return nil, err
+	}
+	published, _ := r.after(group, epoch)
+	cuts := make([]BarrierCut, len(published))
+	for i, cut := range published {
+		cuts[i] = cut.BarrierCut
+	}
+	return cuts, nil
+}
+
+// refresh takes what is ready, without waiting once the topic has been read to
+// its end, and returns the complete cuts of group above epoch in ascending
+// order, and the newest epoch of the group whatever its status, -1 for none. The
+// second error is of malformed records, which do not keep the others back.
+func (r *CutReader) refresh(ctx context.Context, group string, epoch int64) (cuts []publishedCut, newest int64, bad, err error) {
+	if err := r.acquire(ctx); err != nil {
+		return nil, groupEpoch, nil, err
+	}
+	defer r.release()
+	if !r.loaded {
+		err = r.readToEnd(ctx)
+	} else {
+		_, err = r.poll(ctx, 0)
+	}
+	if err != nil {
+		return nil, groupEpoch, nil, err
+	}
+	cuts, newest = r.after(group, epoch)
+	return cuts, newest, r.takeBad(), nil
+}
+
+func (r *CutReader) acquire(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *CutReader) release() { <-r.turn }
+
+func (r *CutReader) takeBad() error {
+	err := errors.Join(r.bad...)
+	r.bad = nil
+	return err
+}
+
+// readToEnd reads up to the end offsets of this moment, or until the topic is
+// quiet where the consumer does not know them.
+func (r *CutReader) readToEnd(ctx context.Context) error {
+	if err := r.start(ctx); err != nil {
+		return err
+	}
+	ranges, ranged := r.consumer.(OffsetRangeReader)
+	positions, positioned := r.consumer.(PositionReader)
+	var ends map[TopicPartition]int64
+	if ranged && positioned {
+		var err error
+		if ends, err = ranges.EndOffsets(ctx, r.partitions); err != nil {
+			return fmt.Errorf("columnar: end offsets of %q: %w", r.topic, err)
+		}
+	}
+	for idle := 0; ; {
+		if ends != nil {
+			at, err := positions.Positions(ctx, r.partitions)
+			if err != nil {
+				return fmt.Errorf("columnar: positions in %q: %w", r.topic, err)
+			}
+			if r.reached(ends, at) {
+				break
+			}
+		} else if idle == r.idlePolls {
+			break
+		}
+		records, err := r.poll(ctx, r.pollTimeout)
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if records == 0 {
+			idle++
+		} else {
+			idle = 0
+		}
+	}
+	r.loaded = true
+	return nil
+}
+
+// reached reports whether every partition has been read up to its end.
+func (r *CutReader) reached(ends, positions map[TopicPartition]int64) bool {
+	for _, tp := range r.partitions {
+		if max(positions[tp], r.next[tp]) < ends[tp] {
+			return false
+		}
+	}
+	return true
+}
+
+// start takes the assignment, once, and seeks to the first available offsets.
+func (r *CutReader) start(ctx context.Context) error {
+	if r.assigned {
+		return nil
+	}
+	var starts map[TopicPartition]int64
+	if ranges, ok := r.consumer.(OffsetRangeReader); ok {
+		var err error
+		if starts, err = ranges.StartOffsets(ctx, r.partitions); err != nil {
+			return fmt.Errorf("columnar: start offsets of %q: %w", r.topic, err)
+		}
+	}
+	if err := r.consumer.Assign(slices.Clone(r.partitions)); err != nil {
+		return fmt.Errorf("columnar: assigning %q: %w", r.topic, err)
+	}
+	for _, tp := range r.partitions {
+		if err := r.consumer.Seek(tp, starts[tp]); err != nil {
+			return fmt.Errorf("columnar: seeking %s/%d to %d: %w", tp.Topic, tp.Partition, starts[tp], err)
+		}
+	}
+	r.assigned = true
+	return nil
+}
+
+// poll takes one fetch into the history and returns its number of records.
+func (r *CutReader) poll(ctx context.Context, timeout time.Duration) (int, error) {
+	fetched, err := r.consumer.Poll(ctx, timeout)
+	count := 0
+	for _, tp := range slices.SortedFunc(maps.Keys(fetched), compareTopicPartitions) {
+		if tp.Topic != r.topic {
+			continue
+		}
+		for _, record := range fetched[tp] {
+			count++
+			r.next[tp] = max(r.next[tp], record.Offset+1)
+			if err := r.take(record); err != nil {
+				r.bad = append(r.bad, fmt.Errorf("columnar: %s/%d offset %d: %w", tp.Topic, tp.Partition, record.Offset, err))
+			}
+		}
+	}
+	if err != nil {
+		return count, fmt.Errorf("columnar: polling %q: %w", r.topic, err)
+	}
+	return count, nil
+}
+
+// take folds one record into the history of its group.
+func (r *CutReader) take(record ConsumedRecord) error {
+	key, err := decodeBarrierKey(record.Key)
+	if err != nil {
+		return err
+	}
+	switch key.kind {
+	case barrierKindGroup:
+		r.takeGroup(key.group, record.Value)
+		return nil
+	case barrierKindCut:
+	default:
+		return nil
+	}
+	if len(record.Value) == 0 {
+		if history := r.groups[key.group]; history != nil {
+			delete(history.cuts, key.epoch)
+		}
+		return nil
+	}
+	cut, duplicate, err := decodeCutValue(key, record.Value)
+	if err != nil {
+		return err
+	}
+	history := r.history(key.group)
+	history.newest = max(history.newest, cut.Epoch)
+	if !cut.Complete() {
+		delete(history.cuts, cut.Epoch)
+		return nil
+	}
+	unusable := checkCut(cut)
+	if duplicate != nil {
+		unusable = fmt.Errorf("%s/%d is named twice", duplicate.Topic, duplicate.Partition)
+	}
+	history.cuts[cut.Epoch] = publishedCut{BarrierCut: *cut, unusable: unusable}
+	return nil
+}
+
+// takeGroup folds a group record: a tombstone ends the group with all its cuts,
+// and a last epoch that goes down is a group made anew under the same name.
+func (r *CutReader) takeGroup(group string, value []byte) {
+	if len(value) == 0 {
+		delete(r.groups, group)
+		return
+	}
+	lastEpoch, ok := decodeGroupLastEpoch(value)
+	if !ok {
+		return
+	}
+	history := r.history(group)
+	if lastEpoch < history.lastEpoch {
+		delete(r.groups, group)
+		history = r.history(group)
+	}
+	history.lastEpoch = lastEpoch
+}
+
+func (r *CutReader) history(group string) *cutHistory {
+	history := r.groups[group]
+	if history == nil {
+		history = &cutHistory{cuts: map[int64]publishedCut{}, newest: groupEpoch, lastEpoch: groupEpoch}
+		r.groups[group] = history
+	}
+	return history
+}
+
+// after returns copies of the complete cuts of group above epoch.
+func (r *CutReader) after(group string, epoch int64) (cuts []publishedCut, newest int64) {
+	history := r.groups[group]
+	if history == nil {
+		return nil, groupEpoch
+	}
+	for cutEpoch, cut := range history.cuts {
+		if cutEpoch > epoch {
+			cut.BarrierCut = cut.clone()
+			cuts = append(cuts, cut)
+		}
+	}
+	slices.SortFunc(cuts, func(a, b publishedCut) int { return cmp.Compare(a.Epoch, b.Epoch) })
+	return cuts, history.newest
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestErrorPolicyValidation(t *testing.T) {
+	const mismatch = "deadLetterTopic requires ActionDeadLetter"
+	tests := []struct {
+		policy ErrorPolicy
+		want   string
+	}{
+		{FailPolicy(), ""},
+		{SkipPolicy(), ""},
+		{DeadLetterPolicy("dlq"), ""},
+		{DeadLetterPolicy(""), mismatch},
+		{ErrorPolicy{Action: ActionSkip, DeadLetterTopic: "dlq"}, mismatch},
+		{ErrorPolicy{Action: ActionFail, DeadLetterTopic: "dlq"}, mismatch},
+		{ErrorPolicy{Action: 3}, "unknown error policy action 3"},
+	}
+	for _, test := range tests {
+		got := ""
+		if err := test.policy.validate(); err != nil {
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("validate(%+v) = %q; want %q", test.policy, got, test.want)
+		}
+	}
+}
+
+func TestDeadLetterKeepsTheRecordAndSaysWhy(t *testing.T) {
+	record := ConsumedRecord{
+		Key: []byte("k"), Value: []byte{1, 2}, Timestamp: 77, Partition: 3, Offset: 41,
+		Headers: []RecordHeader{{Key: "trace-id", Value: []byte("abc")}, {Key: "nil"}},
+	}
+	cause := fmt.Errorf("node count: %w", errors.Join(&BarrierFormatError{message: "bad byte"}))
+	got := DeadLetterPolicy("dlq").deadLetter("orders", record, cause)
+	want := ProducedToTopic{Topic: "dlq", Record: ProduceRecord{
+		Key: []byte("k"), Value: []byte{1, 2}, Timestamp: 77,
+		Headers: []RecordHeader{
+			{Key: "trace-id", Value: []byte("abc")},
+			{Key: "nil"},
+			{Key: "krabka.error.class", Value: []byte("*columnar.BarrierFormatError")},
+			{Key: "krabka.error.message", Value: []byte("node count: bad byte")},
+			{Key: "krabka.source.topic", Value: []byte("orders")},
+			{Key: "krabka.source.partition", Value: []byte("3")},
+			{Key: "krabka.source.offset", Value: []byte("41")},
+		},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("dead letter mismatch (-want +got):\n%s", diff)
+	}
+	if len(record.Headers) != 2 {
+		t.Errorf("the record has %d headers; want its own 2", len(record.Headers))
+	}
+}
+
+func TestDeadLetterOfATombstoneIsATombstone(t *testing.T) {
+	got := DeadLetterPolicy("dlq").deadLetter("orders", ConsumedRecord{}, errors.New("boom"))
+	if got.Record.Key != nil || got.Record.Value != nil {
+		t.Errorf("key %v, value %v; want nil, nil", got.Record.Key, got.Record.Value)
+	}
+}
+
+func TestDeadLetterMessageIsBounded(t *testing.T) {
+	// The bound falls into the middle of a two-byte character.
+	text := strings.Repeat("x", maxDeadLetterMessage-1) + "\u00e9 and more"
+	got := DeadLetterPolicy("dlq").deadLetter("orders", ConsumedRecord{}, errors.New(text))
+	if want := text[:maxDeadLetterMessage-1]; string(got.Record.Headers[1].Value) != want {
+		t.Errorf("message has %d bytes; want %d", len(got.Record.Headers[1].Value), len(want))
+	}
+}
