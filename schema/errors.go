@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// What a registry refuses, to be matched with [errors.Is] against a
+// [*RegistryError] anywhere in the chain.
+var (
+	// ErrNotFound matches every answer with status 404.
+	ErrNotFound = errors.New("not found in the schema registry")
+	// ErrSubjectNotFound matches error code 40401.
+	ErrSubjectNotFound = errors.New("subject not found")
+	// ErrVersionNotFound matches error code 40402.
+	ErrVersionNotFound = errors.New("version not found")
+	// ErrSchemaNotFound matches error code 40403.
+	ErrSchemaNotFound = errors.New("schema not found")
+	// ErrSoftDeleted matches error codes 40404 and 40406: the subject or version
+	// is soft-deleted already.
+	ErrSoftDeleted = errors.New("soft-deleted")
+	// ErrNotSoftDeleted matches error codes 40405 and 40407: a permanent delete
+	// needs a soft delete first.
+	ErrNotSoftDeleted = errors.New("not soft-deleted")
+	// ErrNotConfigured matches error codes 40408 and 40409: the subject has no
+	// compatibility level or mode of its own.
+	ErrNotConfigured = errors.New("not configured for the subject")
+	// ErrIncompatible matches status 409: the schema breaks the subject's
+	// compatibility level.
+	ErrIncompatible = errors.New("incompatible schema")
+	// ErrInvalidSchema matches error code 42201.
+	ErrInvalidSchema = errors.New("invalid schema")
+	// ErrInvalidVersion matches error code 42202.
+	ErrInvalidVersion = errors.New("invalid version")
+	// ErrInvalidCompatibility matches error code 42203.
+	ErrInvalidCompatibility = errors.New("invalid compatibility level")
+	// ErrInvalidMode matches error code 42204.
+	ErrInvalidMode = errors.New("invalid mode")
+	// ErrNotPermitted matches error code 42205: the subject's mode forbids the
+	// operation.
+	ErrNotPermitted = errors.New("operation not permitted")
+	// ErrReferenceExists matches error code 42206: another schema still refers to
+	// the version.
+	ErrReferenceExists = errors.New("schema is referenced")
+	// ErrUnauthorized matches statuses 401 and 403.
+	ErrUnauthorized = errors.New("not authorized")
+)
+
+var (
+	// ErrInvalidOption is wrapped by every error about an option.
+	ErrInvalidOption = errors.New("invalid option")
+	// ErrCacheClosed says that a schema is not cached and the cache has been
+	// closed.
+	ErrCacheClosed = errors.New("schema cache is closed")
+	// ErrReferenceConflict says that two different schemas carry one reference
+	// name.
+	ErrReferenceConflict = errors.New("conflicting schema references")
+)
+
+var sentinelByCode = map[int]error{
+	40401: ErrSubjectNotFound,
+	40402: ErrVersionNotFound,
+	40403: ErrSchemaNotFound,
+	40404: ErrSoftDeleted,
+	40405: ErrNotSoftDeleted,
+	40406: ErrSoftDeleted,
+	40407: ErrNotSoftDeleted,
+	40408: ErrNotConfigured,
+	40409: ErrNotConfigured,
+	42201: ErrInvalidSchema,
+	42202: ErrInvalidVersion,
+	42203: ErrInvalidCompatibility,
+	42204: ErrInvalidMode,
+	42205: ErrNotPermitted,
+	42206: ErrReferenceExists,
+}
+
+// RegistryError is a request that did not get a usable answer.
+type RegistryError struct {
+	// StatusCode is the HTTP status, or -1 when there was no answer or it could
+	// not be read.
+	StatusCode int
+	// ErrorCode is the registry's own code, such as 40401, or 0.
+	ErrorCode int
+	// Message is the registry's explanation, or "".
+	Message string
+	// Method and URL are the last request, without credentials.
+	Method string
+	URL    string
+	// RetryAfter is how long the registry asked to wait, or 0.
+	RetryAfter time.Duration
+
+	text      string
+	cause     error
+	retriable bool // for StatusCode -1; other statuses speak for themselves
+}
+
+// Error returns the status and the body, or what was wrong with the request or
+// the answer.
+func (e *RegistryError) Error() string {
+	text := e.text
+	if text == "" {
+		text = fmt.Sprintf("schema registry returned HTTP %d", e.StatusCode)
+		if e.Message != "" {
+			text += ": " + e.Message
+		}
+	}
+	if e.cause != nil {
+		return text + ": " + e.cause.Error()
+	}
+	return text
+}
+
+// Unwrap returns the underlying cause, or nil.
+func (e *RegistryError) Unwrap() error { return e.cause }
+
+// Is matches the sentinels of this package by error code and status.
+func (e *RegistryError) Is(target error) bool {
+	switch target {
+	case ErrNotFound:
+		return e.StatusCode == http.StatusNotFound
+	case ErrIncompatible:
+		return e.StatusCode == http.StatusConflict
+	case ErrUnauthorized:
+		return e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden
+	}
+	sentinel, ok := sentinelByCode[e.ErrorCode]
+	return ok && sentinel == target
+}
+
+// Retriable reports whether the same request may succeed later: no answer or
+// one that could not be read, status 408 or 429, and server errors other than
+// 501 and 505.
+func (e *RegistryError) Retriable() bool {
+	if e.StatusCode == -1 {
+		return e.retriable
+	}
+	return retriableStatus(e.StatusCode)
+}
+
+func retriableStatus(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
+		return false
+	}
+	return status >= 500
+}
+
+// FetchPendingError says that a writer schema is not cached yet and is being
+// fetched in the background. The record may be read again later; Unwrap tells
+// why an earlier attempt failed.
+type FetchPendingError struct {
+	SchemaID int
+
+	guid  string
+	cause error
+	done  <-chan struct{}
+}
+
+// Error names the schema and the last failure, if there was one.
+func (e *FetchPendingError) Error() string {
+	return withCause(fmt.Sprintf("writer schema for id %s is pending fetch", schemaName(e.SchemaID, e.guid)), e.cause)
+}
+
+// Retriable is always true.
+func (e *FetchPendingError) Retriable() bool { return true }
+
+// Unwrap returns why the last attempt failed, or nil.
+func (e *FetchPendingError) Unwrap() error { return e.cause }
+
+// Done returns a channel that is closed when the running attempt ends, well or
+// not. It is nil when no attempt runs, as between two attempts.
+func (e *FetchPendingError) Done() <-chan struct{} { return e.done }
+
+// SchemaUnavailableError says that the registry refused a writer schema, as it
+// does for an unknown id or bad credentials. The record cannot be read; the
+// cache asks the registry again only after RetryAt.
+type SchemaUnavailableError struct {
+	SchemaID int
+	GUID     string // set when the record named a GUID instead of an id
+	RetryAt  time.Time
+
+	cause error
+}
+
+// Error names the schema and the registry's refusal.
+func (e *SchemaUnavailableError) Error() string {
+	return withCause(fmt.Sprintf("writer schema for id %s is not available", schemaName(e.SchemaID, e.GUID)), e.cause)
+}
+
+// Retriable is always false.
+func (e *SchemaUnavailableError) Retriable() bool { return false }
+
+// Unwrap returns the registry's refusal.
+func (e *SchemaUnavailableError) Unwrap() error { return e.cause }
+
+// UnresolvedSubjectError says that a serde has no id to write under. Unwrap
+// tells why the last prewarm failed, if one ran.
+type UnresolvedSubjectError struct {
+	Subject string
+
+	cause error
+}
+
+// Error names the subject and what to call.
+func (e *UnresolvedSubjectError) Error() string {
+	return fmt.Sprintf("schema ID for %s is not resolved; call RegisterSubject and prewarm first", e.Subject)
+}
+
+// Unwrap returns why the last prewarm failed, or nil.
+func (e *UnresolvedSubjectError) Unwrap() error { return e.cause }
+
+// FrameError says that a payload is not a frame.
+type FrameError struct {
+	Offset int // where reading stopped, in bytes from the start of the part named by the message
+
+	reason string
+}
+
+// Error tells what is wrong with the frame.
+func (e *FrameError) Error() string { return e.reason }
+
+func schemaName(id int, guid string) string {
+	if guid != "" {
+		return guid
+	}
+	return fmt.Sprint(uint32(id))
+}
+
+func withCause(text string, cause error) string {
+	if cause == nil {
+		return text
+	}
+	return text + ": " + cause.Error()
+}

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"sync"
+	"sync/atomic"
+)
+
+// Serde turns values into registry-framed payloads and back.
+//
+// Serialize returns a payload that the caller owns; a nil pointer or nil
+// interface becomes nil, a tombstone. Deserialize does not keep data; an empty
+// payload becomes the zero value. RegisterSubject interns the serde's schema
+// for a topic, to be resolved by the next prewarm.
+//
+// None of them does I/O. A subject without an id is an
+// [*UnresolvedSubjectError], a payload that is not a frame a [*FrameError]. A
+// writer schema that is not cached yet is a [*FetchPendingError], and one that
+// the registry refused a [*SchemaUnavailableError].
+//
+// The serdes of this package are safe for concurrent use by multiple
+// goroutines. They also have:
+//
+//   - AppendSerialize(dst []byte, topic string, value T) ([]byte, error), which
+//     appends the payload to dst and returns the extended slice, or nil for a
+//     tombstone;
+//   - SerializeWithHeaders(topic string, value T, headers []Header) ([]byte,
+//     []Header, error), which returns a bare payload and appends the header that
+//     carries the schema id;
+//   - DeserializeWithHeaders(topic string, data []byte, headers []Header) (T,
+//     error), which takes the schema id from the last such header, and from the
+//     payload when there is none;
+//   - Subject(topic string) string and Role() Role.
+type Serde[T any] interface {
+	Serialize(topic string, value T) ([]byte, error)
+	Deserialize(topic string, data []byte) (T, error)
+	RegisterSubject(topic string)
+}
+
+// format is one schema language, as the serde core sees it. A format compiles
+// schemas; the core finds out which schema applies, frames, caches what was
+// compiled, and handles tombstones. Implementations are immutable and safe for
+// concurrent use.
+type format[T any] interface {
+	// compileEncoder prepares to write values under target, whose id the frames
+	// will carry: the local schema, or the registry's latest under UseLatest. It
+	// runs once for each resolution of a subject; an error is kept and returned
+	// for every value.
+	compileEncoder(target *writerSchema) (encoder[T], error)
+
+	// compileDecoder prepares to read bodies that were written under writer. It
+	// runs once for each writer schema; an error is kept and returned for every
+	// record. Where needsWriter is false it runs once for all, with a writer that
+	// has neither id nor text.
+	compileDecoder(writer *writerSchema) (decoder[T], error)
+
+	// needsWriter says whether bodies can only be read with the writer's text.
+	needsWriter() bool
+
+	// indexed says whether a message-index list precedes the body, as in
+	// Protobuf.
+	indexed() bool
+}
+
+// encoder writes values of one subject.
+type encoder[T any] struct {
+	// indexes is the message-index list in wire form; nil for formats without.
+	indexes []byte
+	// appendBody appends the body of value to dst and returns the extended
+	// slice. It does not keep dst.
+	appendBody func(dst []byte, value T) ([]byte, error)
+}
+
+// decoder reads the bodies of one writer schema. It does not keep its
+// arguments. The list of indexes is checked and in wire form (messageIndexes
+// expands it); it is nil for formats without.
+type decoder[T any] func(indexes, body []byte) (T, error)
+
+// serdeSpec is what a format's constructor has found out about its local schema.
+type serdeSpec struct {
+	kind        Kind
+	text        string // as it is registered
+	messageType string
+	// recordName is the name for record strategies; "" when there is none.
+	recordName string
+	// references are those of the local schema; an option replaces them.
+	references []Reference
+}
+
+// serdeCore is the part that the serdes of all formats share. They embed it.
+type serdeCore[T any] struct {
+	cache       *SchemaCache
+	role        Role
+	local       localSchema // without subject
+	recordName  string
+	options     serdeOptions
+	format      format[T]
+	isTombstone func(T) bool
+	broken      error // returned by every call
+
+	targets  atomic.Pointer[map[string]*subjectTarget[T]]
+	decoders atomic.Pointer[decoderTable[T]]
+	mu       sync.Mutex // guards replacing targets and decoders
+	// writerless reads all bodies where the format does not need the writer.
+	writerless compiledDecoder[T]
+	scratch    sync.Pool // of *[]byte
+}
+
+// init prepares a core. Options come from serdeOptionsFor.
+func (s *serdeCore[T]) init(spec serdeSpec, cache *SchemaCache, role Role, options serdeOptions, format format[T]) error {
+	s.cache, s.role, s.options, s.format = cache, role, options, format
+	s.recordName = spec.recordName
+	s.local = localSchema{kind: spec.kind, text: spec.text, messageType: spec.messageType, references: spec.references}
+	if options.references != nil {
+		s.local.references = options.references
+	}
+	s.isTombstone = tombstoneCheck[T](options.nilValues)
+	s.targets.Store(&map[string]*subjectTarget[T]{})
+	s.decoders.Store(newDecoderTable[T](0))
+	s.writerless.writer = &writerSchema{}
+	switch {
+	case cache == nil:
+		return errors.New("schema cache must not be nil")
+	case role != RoleKey && role != RoleValue:
+		return fmt.Errorf("unknown role %d", role)
+	case options.recordStrategy != nil && spec.recordName == "":
+		return badOption("WithRecordStrategy needs a schema with a record name")
+	}
+	return nil
+}
+
+// tombstoneCheck tells nil pointers and nil interfaces from values. Nil slices
+// and maps are values.
+func tombstoneCheck[T any](nilValues bool) func(T) bool {
+	never := func(T) bool { return false }
+	if nilValues {
+		return never
+	}
+	switch reflect.TypeFor[T]().Kind() {
+	case reflect.Pointer:
+		return func(value T) bool { return reflect.ValueOf(value).IsNil() }
+	case reflect.Interface:
+		return func(value T) bool {
+			v := reflect.ValueOf(value)
+			return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+		}
+	default:
+		return never
+	}
+}
+
+// Role returns the part of the record that the serde is for.
+func (s *serdeCore[T]) Role() Role { return s.role }
+
+// Subject returns the subject of the serde's schema for topic.
+func (s *serdeCore[T]) Subject(topic string) string {
+	switch {
+	case s.options.recordStrategy != nil:
+		return s.options.recordStrategy(topic, s.role, s.recordName)
+	case s.options.strategy != nil:
+		return s.options.strategy(topic, s.role)
+	default:
+		return s.cache.Subject(topic, s.role)
+	}
+}
+
+func (s *serdeCore[T]) localFor(topic string) localSchema {
+	local := s.local
+	local.subject = s.Subject(topic)
+	return local
+}
+
+// RegisterSubject interns the serde's schema for topic, to be resolved by the
+// next prewarm.
+func (s *serdeCore[T]) RegisterSubject(topic string) {
+	if s.broken == nil {
+		s.cache.intern(s.localFor(topic))
+	}
+}
+
+// subjectTarget is where one topic's values go.
+type subjectTarget[T any] struct {
+	entry    *subjectEntry
+	compiled atomic.Pointer[compiledEncoder[T]]
+	mu       sync.Mutex // held while compiling
+}
+
+// compiledEncoder is an encoder with the bytes that precede each body.
+type compiledEncoder[T any] struct {
+	encoder[T]
+	resolution *resolution
+	prefix     []byte
+	header     []byte // value of the header that carries the id instead
+	err        error
+}
+
+// Serialize returns the framed payload of value, or nil for a tombstone. The
+// caller owns it.
+func (s *serdeCore[T]) Serialize(topic string, value T) ([]byte, error) {
+	return s.own(func(dst []byte) ([]byte, error) { return s.AppendSerialize(dst, topic, value) })
+}
+
+// own runs write on reused memory and returns a copy of the right size.
+func (s *serdeCore[T]) own(write func(dst []byte) ([]byte, error)) ([]byte, error) {
+	scratch, _ := s.scratch.Get().(*[]byte)
+	if scratch == nil {
+		scratch = new([]byte)
+	}
+	defer s.scratch.Put(scratch)
+	out, err := write((*scratch)[:0])
+	if err != nil || out == nil {
+		return nil, err
+	}
+	*scratch = out
+	return append(make([]byte, 0, len(out)), out...), nil
+}
+
+// AppendSerialize appends the framed payload of value to dst and returns the
+// extended slice, or nil for a tombstone. With an error it returns dst as it
+// was.
+func (s *serdeCore[T]) AppendSerialize(dst []byte, topic string, value T) ([]byte, error) {
+	if s.isTombstone(value) {
+		return nil, s.broken
+	}
+	enc, err := s.encoder(topic)
+	if err != nil {
+		return dst, err
+	}
+	return enc.append(dst, enc.prefix, value)
+}
+
+// SerializeWithHeaders returns the bare payload of value and headers with the
+// schema id appended: the GUID where the registry states one, the numeric id
+// otherwise. A tombstone is nil and appends no header. The caller owns the
+// payload; the header's value is shared and must not be changed.
+func (s *serdeCore[T]) SerializeWithHeaders(topic string, value T, headers []Header) ([]byte, []Header, error) {
+	if s.isTombstone(value) {
+		return nil, headers, s.broken
+	}
+	enc, err := s.encoder(topic)
+	if err != nil {
+		return nil, headers, err
+	}
+	payload, err := s.own(func(dst []byte) ([]byte, error) {
+		out, err := enc.append(dst, nil, value)
+		if out == nil {
+			out = []byte{} // an empty body is a value, nil would be a tombstone
+		}
+		return out, err
+	})
+	if err != nil {
+		return nil, headers, err
+	}
+	return payload, append(headers, Header{Key: s.role.header(), Value: enc.header}), nil
+}
+
+func (e *compiledEncoder[T]) append(dst, prefix []byte, value T) ([]byte, error) {
+	out, err := e.appendBody(append(dst, prefix...), value)
+	if err != nil {
+		return dst, fmt.Errorf("cannot serialize schema value: %w", err)
+	}
+	return out, nil
+}
+
+func (s *serdeCore[T]) encoder(topic string) (*compiledEncoder[T], error) {
+	if s.broken != nil {
+		return nil, s.broken
+	}
+	target := (*s.targets.Load())[topic]
+	if target == nil {
+		target = s.addTarget(topic)
+	}
+	resolved := target.entry.resolved.Load()
+	if resolved == nil {
+		return nil, &UnresolvedSubjectError{
+			Subject: target.entry.local.subject, cause: s.cache.failureOf(target.entry),
+		}
+	}
+	compiled := target.compiled.Load()
+	if compiled == nil || compiled.resolution != resolved {
+		compiled = s.compile(target, resolved)
+	}
+	return compiled, compiled.err
+}
+
+func (s *serdeCore[T]) addTarget(topic string) *subjectTarget[T] {
+	entry := s.cache.entry(s.localFor(topic))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	targets := *s.targets.Load()
+	if target := targets[topic]; target != nil {
+		return target
+	}
+	targets = maps.Clone(targets)
+	targets[topic] = &subjectTarget[T]{entry: entry}
+	s.targets.Store(&targets)
+	return targets[topic]
+}
+
+func (s *serdeCore[T]) compile(target *subjectTarget[T], resolved *resolution) *compiledEncoder[T] {
+	target.mu.Lock()
+	defer target.mu.Unlock()
+	if compiled := target.compiled.Load(); compiled != nil && compiled.resolution == resolved {
+		return compiled
+	}
+	compiled := &compiledEncoder[T]{resolution: resolved}
+	compiled.encoder, compiled.err = s.format.compileEncoder(resolved.target)
+	if compiled.err != nil {
+		compiled.err = fmt.Errorf("cannot serialize schema value: %w", compiled.err)
+	}
+	id := writerID{id: resolved.id}
+	compiled.prefix = append(id.appendPrefix(nil), compiled.indexes...)
+	if resolved.hasGUID {
+		id = writerID{guid: resolved.guid, byGUID: true}
+	}
+	compiled.header = append(id.appendPrefix(nil), compiled.indexes...)
+	target.compiled.Store(compiled)
+	return compiled
+}
+
+// Deserialize reads a framed payload, with a numeric id or a GUID in front. An
+// empty payload becomes the zero value. It does not keep data.
+func (s *serdeCore[T]) Deserialize(_ string, data []byte) (T, error) {
+	var zero T
+	if len(data) == 0 {
+		return zero, s.broken
+	}
+	id, body, err := splitWriterID(data)
+	if err != nil {
+		return zero, err
+	}
+	var indexes []byte
+	if s.format.indexed() {
+		if indexes, body, err = splitMessageIndexes(body); err != nil {
+			return zero, err
+		}
+	}
+	return s.decode(id, indexes, body)
+}
+
+// DeserializeWithHeaders reads a bare payload whose schema id is in headers, in
+// the last one of the serde's role. Without such a header it is Deserialize. A
+// nil payload becomes the zero value; an empty one is a body of no bytes. It
+// does not keep data or headers.
+func (s *serdeCore[T]) DeserializeWithHeaders(topic string, data []byte, headers []Header) (T, error) {
+	var zero T
+	if data == nil {
+		return zero, s.broken
+	}
+	name := s.role.header()
+	for i := len(headers) - 1; i >= 0; i-- {
+		if headers[i].Key != name {
+			continue
+		}
+		id, indexes, err := s.splitHeader(headers[i].Value)
+		if err != nil {
+			return zero, fmt.Errorf("header %s: %w", name, err)
+		}
+		return s.decode(id, indexes, data)
+	}
+	return s.Deserialize(topic, data)
+}
+
+func (s *serdeCore[T]) splitHeader(value []byte) (writerID, []byte, error) {
+	id, rest, err := splitWriterID(value)
+	if err != nil || !s.format.indexed() && len(rest) == 0 {
+		return id, nil, err
+	}
+	var indexes []byte
+	if s.format.indexed() {
+		if indexes, rest, err = splitMessageIndexes(rest); err != nil {
+			return id, nil, err
+		}
+	}
+	if len(rest) > 0 {
+		return id, nil, &FrameError{
+			Offset: len(value) - len(rest), reason: fmt.Sprintf("%d bytes follow the schema id", len(rest)),
+		}
+	}
+	return id, indexes, nil
+}
+
+func (s *serdeCore[T]) decode(id writerID, indexes, body []byte) (T, error) {
+	var zero T
+	compiled, err := s.decoder(id)
+	if err != nil {
+		return zero, err
+	}
+	value, err := compiled(indexes, body)
+	if err != nil {
+		return zero, fmt.Errorf("cannot deserialize schema value: %w", err)
+	}
+	return value, nil
+}
+
+// decoderTable holds what a serde has compiled. It is copied to be changed.
+type decoderTable[T any] struct {
+	generation uint64 // of the cache, when the table was made
+	byID       map[uint32]*compiledDecoder[T]
+	byGUID     map[GUID]*compiledDecoder[T]
+}
+
+func newDecoderTable[T any](generation uint64) *decoderTable[T] {
+	return &decoderTable[T]{
+		generation: generation,
+		byID:       map[uint32]*compiledDecoder[T]{},
+		byGUID:     map[GUID]*compiledDecoder[T]{},
+	}
+}
+
+type compiledDecoder[T any] struct {
+	writer *writerSchema
+	once   sync.Once
+	decode decoder[T]
+	err    error
+}
+
+func (t *decoderTable[T]) get(id writerID) *compiledDecoder[T] {
+	if id.byGUID {
+		return t.byGUID[id.guid]
+	}
+	return t.byID[id.id]
+}
+
+// decoder returns what reads the bodies of a writer schema. After the first
+// record of an id it takes no lock.
+func (s *serdeCore[T]) decoder(id writerID) (decoder[T], error) {
+	var compiled *compiledDecoder[T]
+	if s.format.needsWriter() {
+		table := s.decoders.Load()
+		if compiled = table.get(id); compiled == nil || table.generation != s.cache.generation.Load() {
+			var err error
+			if compiled, err = s.addDecoder(id); err != nil {
+				return nil, err
+			}
+		}
+	} else {
+		compiled = &s.writerless
+	}
+	compiled.once.Do(func() { compiled.prepare(s.format, s.local.kind) })
+	return compiled.decode, compiled.err
+}
+
+// addDecoder returns the entry for id, new if need be, and drops entries whose
+// schema has been replaced in the cache.
+func (s *serdeCore[T]) addDecoder(id writerID) (*compiledDecoder[T], error) {
+	if s.broken != nil {
+		return nil, s.broken
+	}
+	// Read before the schemas: a change in between makes the table outdated.
+	generation := s.cache.generation.Load()
+	writer, err := s.cache.writer(id)
+	if err != nil {
+		return nil, err
+	}
+	writers := s.cache.writers.Load()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	table := newDecoderTable[T](generation)
+	for known, compiled := range s.decoders.Load().byID {
+		if writers.byID[known] == compiled.writer {
+			table.byID[known] = compiled
+		}
+	}
+	for known, compiled := range s.decoders.Load().byGUID {
+		if writers.byGUID[known] == compiled.writer {
+			table.byGUID[known] = compiled
+		}
+	}
+	compiled := table.get(id)
+	if compiled == nil {
+		compiled = &compiledDecoder[T]{writer: writer}
+		if id.byGUID {
+			table.byGUID[id.guid] = compiled
+		} else {
+			table.byID[id.id] = compiled
+		}
+	}
+	s.decoders.Store(table)
+	return compiled, nil
+}
+
+func (d *compiledDecoder[T]) prepare(format format[T], kind Kind) {
+	if d.writer.kindKnown && d.writer.kind != kind {
+		d.err = fmt.Errorf("cannot deserialize schema value: writer schema %v is %v, the serde is for %v", d.writer.id, d.writer.kind, kind)
+		return
+	}
+	if d.decode, d.err = format.compileDecoder(d.writer); d.err != nil {
+		d.err = fmt.Errorf("cannot deserialize schema value: %w", d.err)
+	}
+}
