@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import "github.com/apache/arrow-go/v18/arrow"
+
+// BatchCodec converts between the records of a topic and Arrow batches.
+// Sources decode with one and sinks encode with one.
+//
+// A decoded batch holds the payload columns in payload order, then the five
+// metadata columns [KeyColumn], [TimestampColumn], [PartitionColumn],
+// [OffsetColumn] and [HeadersColumn]. A batch with tombstones has
+// [TombstoneColumn] behind them. [AttachMetadata] makes such a batch of a
+// payload, and [RowMetadata] and [PayloadBatch] take it apart.
+//
+// A codec is used by several partitions at a time and must be safe for
+// concurrent use.
+type BatchCodec interface {
+	// Decode reads records, of which there is at least one, into one batch in
+	// record order. Records that cannot be read are reported together in a
+	// [DecodeError].
+	//
+	// The caller owns the returned batch. The batch may use the memory of the
+	// records' keys and values, which do not change; Decode does not keep the
+	// slice of records or their headers.
+	Decode(topic string, records []ConsumedRecord) (arrow.RecordBatch, error)
+	// Encode makes the records that a sink produces for a batch, in row order.
+	// It neither releases nor keeps the batch, and the records share no memory
+	// with it.
+	Encode(topic string, batch arrow.RecordBatch) ([]ProduceRecord, error)
+}

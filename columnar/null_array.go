@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// newNullArray returns an array of nulls. The caller owns it.
+func newNullArray(mem memory.Allocator, dt arrow.DataType, length int) (arrow.Array, error) {
+	empty := emptyData(dt)
+	defer empty.Release()
+	rows := newSpanSelection(1)
+	rows.extend(-1, length)
+	data, err := gatherData(mem, empty, 0, rows)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Release()
+	return array.MakeFromData(data), nil
+}
+
+// emptyData returns an array of that type without rows.
+func emptyData(dt arrow.DataType) arrow.ArrayData {
+	buffers := 2
+	var children []arrow.ArrayData
+	switch storage := storageType(dt).(type) {
+	case *arrow.NullType, *arrow.RunEndEncodedType, *arrow.StructType, *arrow.FixedSizeListType:
+		buffers = 1
+	case *arrow.StringType, *arrow.BinaryType, *arrow.LargeStringType, *arrow.LargeBinaryType,
+		*arrow.ListViewType, *arrow.LargeListViewType, *arrow.DenseUnionType:
+		buffers = 3
+	case *arrow.DictionaryType:
+		dictionary := emptyData(storage.ValueType)
+		defer dictionary.Release()
+		return array.NewDataWithDictionary(dt, 0, make([]*memory.Buffer, 2), 0, 0, dictionary.(*array.Data))
+	}
+	if nested, ok := storageType(dt).(arrow.NestedType); ok {
+		for _, field := range nested.Fields() {
+			children = append(children, emptyData(field.Type))
+		}
+		defer releaseData(children)
+	}
+	return array.NewData(dt, 0, make([]*memory.Buffer, buffers), children, 0, 0)
+}
