@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package avroplan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Bounds of a schema text.
+const (
+	// MaxSchemaBytes is the largest schema text that Parse takes.
+	MaxSchemaBytes = 16 << 20
+
+	// MaxSchemaDepth is the deepest nesting of JSON arrays and objects that
+	// Parse takes.
+	MaxSchemaDepth = 512
+)
+
+// jsonValue is one JSON value with the order of its members kept.
+type jsonValue struct {
+	kind    jsonKind
+	text    string // a string's value, a number's literal
+	items   []jsonValue
+	members []jsonMember
+}
+
+type jsonMember struct {
+	name  string
+	value jsonValue
+}
+
+type jsonKind uint8
+
+const (
+	jsonNull jsonKind = iota
+	jsonFalse
+	jsonTrue
+	jsonNumber
+	jsonString
+	jsonArray
+	jsonObject
+)
+
+func (k jsonKind) String() string {
+	return [...]string{"null", "boolean", "boolean", "number", "string", "array", "object"}[k]
+}
+
+// get returns the member of that name, or nil.
+func (v *jsonValue) get(name string) *jsonValue {
+	for i := range v.members {
+		if v.members[i].name == name {
+			return &v.members[i].value
+		}
+	}
+	return nil
+}
+
+// parseJSON reads text, which must be exactly one JSON value without repeated
+// member names.
+func parseJSON(text string) (jsonValue, error) {
+	if len(text) > MaxSchemaBytes {
+		return jsonValue{}, fmt.Errorf("schema text of %d bytes exceeds %d", len(text), MaxSchemaBytes)
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
+	dec.UseNumber()
+	v, err := readJSON(dec, 0)
+	if err != nil {
+		return jsonValue{}, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return jsonValue{}, fmt.Errorf("text goes on after the schema at byte %d", dec.InputOffset())
+	}
+	return v, nil
+}
+
+func readJSON(dec *json.Decoder, depth int) (jsonValue, error) {
+	token, err := dec.Token()
+	if errors.Is(err, io.EOF) {
+		return jsonValue{}, fmt.Errorf("text ends at byte %d", dec.InputOffset())
+	}
+	if err != nil {
+		return jsonValue{}, fmt.Errorf("not JSON: %w", err)
+	}
+	switch t := token.(type) {
+	case bool:
+		if t {
+			return jsonValue{kind: jsonTrue}, nil
+		}
+		return jsonValue{kind: jsonFalse}, nil
+	case json.Number:
+		return jsonValue{kind: jsonNumber, text: t.String()}, nil
+	case string:
+		return jsonValue{kind: jsonString, text: t}, nil
+	case json.Delim:
+		if depth == MaxSchemaDepth {
+			return jsonValue{}, fmt.Errorf("nesting exceeds %d levels at byte %d", MaxSchemaDepth, dec.InputOffset())
+		}
+		if t == '[' {
+			return readArray(dec, depth+1)
+		}
+		return readObject(dec, depth+1)
+	}
+	return jsonValue{kind: jsonNull}, nil
+}
+
+func readArray(dec *json.Decoder, depth int) (jsonValue, error) {
+	v := jsonValue{kind: jsonArray}
+	for dec.More() {
+		item, err := readJSON(dec, depth)
+		if err != nil {
+			return jsonValue{}, err
+		}
+		v.items = append(v.items, item)
+	}
+	return v, closeJSON(dec)
+}
+
+// manyMembers is the number of members from which an object's names are held in
+// a map to find repeated ones.
+const manyMembers = 16
+
+func readObject(dec *json.Decoder, depth int) (jsonValue, error) {
+	v := jsonValue{kind: jsonObject}
+	var seen map[string]bool // the names, once there are too many to compare
+	for dec.More() {
+		key, err := readJSON(dec, depth)
+		if err != nil {
+			return jsonValue{}, err
+		}
+		if seen[key.text] || seen == nil && v.get(key.text) != nil {
+			return jsonValue{}, fmt.Errorf("member %q is repeated at byte %d", key.text, dec.InputOffset())
+		}
+		if seen == nil && len(v.members) == manyMembers {
+			seen = make(map[string]bool)
+			for _, m := range v.members {
+				seen[m.name] = true
+			}
+		}
+		if seen != nil {
+			seen[key.text] = true
+		}
+		value, err := readJSON(dec, depth)
+		if err != nil {
+			return jsonValue{}, err
+		}
+		v.members = append(v.members, jsonMember{key.text, value})
+	}
+	return v, closeJSON(dec)
+}
+
+// closeJSON reads the bracket that ends an array or object.
+func closeJSON(dec *json.Decoder) error {
+	if _, err := dec.Token(); err != nil {
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("text ends at byte %d", dec.InputOffset())
+		}
+		return fmt.Errorf("not JSON: %w", err)
+	}
+	return nil
+}

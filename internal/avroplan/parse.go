@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package avroplan
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Parse reads an Avro schema in JSON. The named types of references, which are
+// schemas that Parse has returned, can be used in the text by name. Everything
+// that the Avro specification demands of a schema is checked, including that
+// each default is a value of its field; what it leaves open to extension
+// (unknown attributes, unknown or unfitting logical types) is ignored.
+//
+// Errors are of type *[ParseError].
+func Parse(text string, references ...*Schema) (*Schema, error) {
+	return parse(text, references, true)
+}
+
+// ParseWriter is Parse for a schema that only describes data that are already
+// written: fields whose default is not a value of their type have no default
+// instead of being an error, because reading what a writer wrote does not
+// involve the writer's defaults.
+func ParseWriter(text string, references ...*Schema) (*Schema, error) {
+	return parse(text, references, false)
+}
+
+func parse(text string, references []*Schema, strictDefaults bool) (*Schema, error) {
+	value, err := parseJSON(text)
+	if err != nil {
+		return nil, &ParseError{Reason: err.Error()}
+	}
+	p := parser{names: make(map[string]*Schema)}
+	measured := make(map[*Schema]bool)
+	for _, ref := range references {
+		var clash string
+		ref.named(p.names, measured, func(name string) { clash = name })
+		if clash != "" {
+			return nil, &ParseError{Reason: fmt.Sprintf("references define %s twice", clash)}
+		}
+	}
+	schema, err := p.schema(&value, "", "")
+	if err != nil {
+		return nil, err
+	}
+	schema.measure(measured)
+	if err := p.encodeDefaults(strictDefaults); err != nil {
+		return nil, err
+	}
+	return schema, nil
+}
+
+// parser holds the name table of one text.
+type parser struct {
+	names    map[string]*Schema
+	defaults []*pendingDefault
+}
+
+func fail(path, format string, args ...any) error {
+	return &ParseError{Path: path, Reason: fmt.Sprintf(format, args...)}
+}
+
+// schema parses v in the namespace. path names the place in messages.
+func (p *parser) schema(v *jsonValue, namespace, path string) (*Schema, error) {
+	switch v.kind {
+	case jsonString:
+		return p.reference(v.text, namespace, path)
+	case jsonArray:
+		return p.union(v, namespace, path)
+	case jsonObject:
+		return p.object(v, namespace, path)
+	}
+	return nil, fail(path, "a schema is a name, an array or an object, not a JSON %s", v.kind)
+}
+
+// primitive returns the kind of a primitive type's name.
+func primitive(name string) (Kind, bool) {
+	for k := Null; k <= String; k++ {
+		if kindNames[k] == name {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// reference returns the primitive or named type that name stands for. A name
+// without a namespace is looked up in the enclosing namespace, then in none.
+func (p *parser) reference(name, namespace, path string) (*Schema, error) {
+	if kind, ok := primitive(name); ok {
+		return &Schema{Kind: kind}, nil
+	}
+	if !strings.Contains(name, ".") && namespace != "" {
+		if s, ok := p.names[namespace+"."+name]; ok {
+			return s, nil
+		}
+	}
+	if s, ok := p.names[name]; ok {
+		return s, nil
+	}
+	return nil, fail(path, "unknown type %q", name)
+}
+
+func (p *parser) union(v *jsonValue, namespace, path string) (*Schema, error) {
+	if len(v.items) == 0 {
+		return nil, fail(path, "a union needs at least one branch")
+	}
+	s := &Schema{Kind: Union}
+	seen := make(map[string]bool)
+	for i := range v.items {
+		branch, err := p.schema(&v.items[i], namespace, path)
+		if err != nil {
+			return nil, err
+		}
+		if branch.Kind == Union {
+			return nil, fail(path, "branch %d of a union is itself a union", i)
+		}
+		name := branch.BranchName()
+		if seen[name] {
+			return nil, fail(path, "a union has two branches %s", name)
+		}
+		seen[name] = true
+		s.Branches = append(s.Branches, branch)
+	}
+	return s, nil
+}
+
+func (p *parser) object(v *jsonValue, namespace, path string) (*Schema, error) {
+	typ := v.get("type")
+	if typ == nil {
+		return nil, fail(path, "schema has no type")
+	}
+	if typ.kind != jsonString {
+		return p.schema(typ, namespace, path)
+	}
+	switch typ.text {
+	case "record", "error":
+		return p.record(v, namespace, path)
+	case "enum":
+		return p.enum(v, namespace, path)
+	case "fixed":
+		return p.fixed(v, namespace, path)
+	case "array":
+		return p.container(v, Array, "items", namespace, path)
+	case "map":
+		return p.container(v, Map, "values", namespace, path)
+	}
+	s, err := p.reference(typ.text, namespace, path)
+	if err == nil && !s.Kind.Named() {
+		s.annotate(v)
+	}
+	return s, err
+}
+
+func (p *parser) container(v *jsonValue, kind Kind, attribute, namespace, path string) (*Schema, error) {
+	items := v.get(attribute)
+	if items == nil {
+		return nil, fail(path, "%s has no %s", kind, attribute)
+	}
+	element, err := p.schema(items, namespace, path+elementMark(kind))
+	if err != nil {
+		return nil, err
+	}
+	return &Schema{Kind: kind, Items: element}, nil
+}
+
+// elementMark is what stands in a path for the items of an array or the values
+// of a map.
+func elementMark(kind Kind) string {
+	if kind == Array {
+		return "[]"
+	}
+	return "{}"
+}
+
+// define reads name, namespace and aliases of v and enters s into the table.
+func (p *parser) define(s *Schema, v *jsonValue, namespace, path string) error {
+	name, err := textAttribute(v, "name", path)
+	if err != nil {
+		return err
+	}
+	if name == "" {
+		return fail(path, "%s has no name", s.Kind)
+	}
+	full := name
+	if !strings.Contains(name, ".") {
+		if given := v.get("namespace"); given != nil && given.kind != jsonNull {
+			if namespace, err = textAttribute(v, "namespace", path); err != nil {
+				return err
+			}
+		}
+		full = qualify(name, namespace)
+	}
+	if !validFullName(full) {
+		return fail(path, "invalid name %q", full)
+	}
+	if _, ok := primitive(full); ok {
+		return fail(path, "a %s cannot be named %s", s.Kind, full)
+	}
+	if _, ok := p.names[full]; ok {
+		return fail(path, "type %s is defined twice", full)
+	}
+	s.Name = full
+	aliases, err := namesAttribute(v, "aliases", path)
+	if err != nil {
+		return err
+	}
+	for _, alias := range aliases {
+		if !strings.Contains(alias, ".") {
+			alias = qualify(alias, namespaceOf(full))
+		}
+		if !validFullName(alias) {
+			return fail(path, "invalid alias %q", alias)
+		}
+		s.Aliases = append(s.Aliases, alias)
+	}
+	p.names[full] = s
+	return nil
+}
+
+func (p *parser) record(v *jsonValue, namespace, path string) (*Schema, error) {
+	s := &Schema{Kind: Record}
+	if err := p.define(s, v, namespace, path); err != nil {
+		return nil, err
+	}
+	fields := v.get("fields")
+	if fields == nil || fields.kind != jsonArray {
+		return nil, fail(path, "record %s has no array of fields", s.Name)
+	}
+	names := make(map[string]bool)
+	for i := range fields.items {
+		f, err := p.field(s, &fields.items[i], names, path)
+		if err != nil {
+			return nil, err
+		}
+		s.Fields = append(s.Fields, f)
+	}
+	owner := make(map[string]*Field)
+	for _, f := range s.Fields {
+		for _, alias := range f.Aliases {
+			if o := owner[alias]; o != nil && o != f {
+				return nil, fail(join(path, s.Name, f.Name), "alias %q is also one of field %s", alias, o.Name)
+			}
+			owner[alias] = f
+		}
+	}
+	return s, nil
+}
+
+// join names a field of the record that stands at path.
+func join(path, record, field string) string {
+	if path == "" {
+		path = record
+	}
+	return path + "." + field
+}
+
+func (p *parser) field(record *Schema, v *jsonValue, names map[string]bool, path string) (*Field, error) {
+	if v.kind != jsonObject {
+		return nil, fail(path, "a field of record %s is a JSON %s", record.Name, v.kind)
+	}
+	name, err := textAttribute(v, "name", path)
+	if err != nil {
+		return nil, err
+	}
+	if !validName(name) {
+		return nil, fail(path, "invalid field name %q in record %s", name, record.Name)
+	}
+	if names[name] {
+		return nil, fail(path, "record %s has two fields %s", record.Name, name)
+	}
+	names[name] = true
+	f := &Field{Name: name}
+	path = join(path, record.Name, name)
+	if f.Aliases, err = namesAttribute(v, "aliases", path); err != nil {
+		return nil, err
+	}
+	for _, alias := range f.Aliases {
+		if !validName(alias) {
+			return nil, fail(path, "invalid alias %q", alias)
+		}
+	}
+	typ := v.get("type")
+	if typ == nil {
+		return nil, fail(path, "field has no type")
+	}
+	if f.Type, err = p.schema(typ, namespaceOf(record.Name), path); err != nil {
+		return nil, err
+	}
+	if value := v.get("default"); value != nil {
+		f.HasDefault = true
+		p.defaults = append(p.defaults, &pendingDefault{field: f, value: value, path: path})
+	}
+	return f, nil
+}
+
+func (p *parser) enum(v *jsonValue, namespace, path string) (*Schema, error) {
+	s := &Schema{Kind: Enum, EnumDefault: -1}
+	if err := p.define(s, v, namespace, path); err != nil {
+		return nil, err
+	}
+	symbols, err := namesAttribute(v, "symbols", path)
+	if err != nil {
+		return nil, err
+	}
+	if len(symbols) == 0 {
+		return nil, fail(path, "enum %s has no symbols", s.Name)
+	}
+	index := make(map[string]int, len(symbols))
+	for i, symbol := range symbols {
+		if !validName(symbol) {
+			return nil, fail(path, "invalid symbol %q in enum %s", symbol, s.Name)
+		}
+		if _, ok := index[symbol]; ok {
+			return nil, fail(path, "enum %s has symbol %s twice", s.Name, symbol)
+		}
+		index[symbol] = i
+	}
+	s.Symbols = symbols
+	if value := v.get("default"); value != nil {
+		i, ok := index[value.text]
+		if value.kind != jsonString || !ok {
+			return nil, fail(path, "the default of enum %s is none of its symbols", s.Name)
+		}
+		s.EnumDefault = i
+	}
+	return s, nil
+}
+
+func (p *parser) fixed(v *jsonValue, namespace, path string) (*Schema, error) {
+	s := &Schema{Kind: Fixed}
+	if err := p.define(s, v, namespace, path); err != nil {
+		return nil, err
+	}
+	size := v.get("size")
+	if size == nil || size.kind != jsonNumber {
+		return nil, fail(path, "fixed %s has no size", s.Name)
+	}
+	n, err := strconv.ParseInt(size.text, 10, 32)
+	if err != nil || n < 0 {
+		return nil, fail(path, "fixed %s has invalid size %s", s.Name, size.text)
+	}
+	s.Size = int(n)
+	s.annotate(v)
+	return s, nil
+}
+
+// annotate sets the logical type of s, a primitive or fixed schema, from the
+// attributes of v. One that does not fit s is ignored, as Avro demands.
+func (s *Schema) annotate(v *jsonValue) {
+	name := v.get("logicalType")
+	if name == nil || name.kind != jsonString {
+		return
+	}
+	for l := Decimal; l <= Duration; l++ {
+		if logicalNames[l] == name.text && s.carries(l) && (l != Decimal || s.setDecimal(v)) {
+			s.Logical = l
+			return
+		}
+	}
+}
+
+// carries reports whether a schema of the kind and size can have the logical
+// type.
+func (s *Schema) carries(l Logical) bool {
+	switch l {
+	case Decimal:
+		return s.Kind == Bytes || s.Kind == Fixed
+	case BigDecimal:
+		return s.Kind == Bytes
+	case UUID:
+		return s.Kind == String || s.Kind == Fixed && s.Size == 16
+	case Date, TimeMillis:
+		return s.Kind == Int
+	case Duration:
+		return s.Kind == Fixed && s.Size == 12
+	}
+	return s.Kind == Long
+}
+
+// setDecimal reads precision and scale, and reports whether they are valid for
+// s: a positive precision that the size of a fixed can hold, and a scale
+// between zero and the precision.
+func (s *Schema) setDecimal(v *jsonValue) bool {
+	precision, ok := countAttribute(v, "precision")
+	if !ok || precision == 0 {
+		return false
+	}
+	scale, ok := countAttribute(v, "scale")
+	if !ok && v.get("scale") != nil || scale > precision {
+		return false
+	}
+	if s.Kind == Fixed && precision > maxPrecision(s.Size) {
+		return false
+	}
+	s.Precision, s.Scale = precision, scale
+	return true
+}
+
+// maxPrecision returns the number of decimal digits that every two's complement
+// number of size bytes can hold.
+func maxPrecision(size int) int {
+	if size == 0 {
+		return 0
+	}
+	return int(math.Floor(math.Log10(2) * float64(8*size-1)))
+}
+
+// countAttribute returns the value of an attribute that is an integer from zero
+// on.
+func countAttribute(v *jsonValue, name string) (int, bool) {
+	value := v.get(name)
+	if value == nil || value.kind != jsonNumber {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(value.text, 10, 32)
+	return int(n), err == nil && n >= 0
+}
+
+// textAttribute returns the value of a text attribute, empty if there is none.
+func textAttribute(v *jsonValue, name, path string) (string, error) {
+	value := v.get(name)
+	if value == nil {
+		return "", nil
+	}
+	if value.kind != jsonString {
+		return "", fail(path, "%s is a JSON %s instead of a string", name, value.kind)
+	}
+	return value.text, nil
+}
+
+// namesAttribute returns the value of an attribute that is an array of strings,
+// nil if there is none.
+func namesAttribute(v *jsonValue, name, path string) ([]string, error) {
+	value := v.get(name)
+	if value == nil {
+		return nil, nil
+	}
+	if value.kind != jsonArray {
+		return nil, fail(path, "%s is a JSON %s instead of an array", name, value.kind)
+	}
+	names := make([]string, len(value.items))
+	for i := range value.items {
+		if value.items[i].kind != jsonString {
+			return nil, fail(path, "%s holds a JSON %s instead of a string", name, value.items[i].kind)
+		}
+		names[i] = value.items[i].text
+	}
+	return names, nil
+}
+
+func qualify(name, namespace string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "." + name
+}
+
+// validFullName reports whether every part of a dotted name is a valid name.
+func validFullName(full string) bool {
+	for part := range strings.SplitSeq(full, ".") {
+		if !validName(part) {
+			return false
+		}
+	}
+	return true
+}
+
+// validName reports whether name is a letter or underscore followed by letters,
+// digits and underscores.
+func validName(name string) bool {
+	for i := range len(name) {
+		c := name[i]
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
