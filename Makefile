@@ -98,12 +98,27 @@ api-check: ## Compare the exported API with docs/api.txt
 examples: ## Run every example against doubles and compare what it prints
 	go test ./examples/...
 
+# The integration tests, by their build tag: folders and names.
+INTEGRATION_FILES = $$(grep -rl --include='*_test.go' '^//go:build integration' . || true)
+
+.PHONY: integration
+integration: build/withkafka ## Run the integration tests on a broker and a registry that it starts
+	@files="$(INTEGRATION_FILES)"; \
+	packages=$$(dirname $$files | sort -u); \
+	tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | sort -u | paste -sd '|'); \
+	build/withkafka go test -race -count=1 -p 1 -timeout 15m -tags integration -run "^($$tests)$$" $$packages
+
+.PHONY: build/withkafka
+build/withkafka:
+	@mkdir -p build
+	@go build -o $@ ./internal/kafkatest/withkafka
+
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities; needs the vulnerability database
 	$(TOOL) govulncheck ./...
 
 .PHONY: ci
-ci: fmt-check lint tidy-check build test synctests bench-once ## What .ci/run runs
+ci: fmt-check lint tidy-check build test synctests bench-once integration ## What .ci/run runs
 
 .PHONY: clean
 clean: ## Remove what the other targets made
