@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// noRow stands for the row of an error that concerns no single one.
+const noRow = -1
+
+// ColumnError says which column of a batch an operator cannot work with.
+type ColumnError struct {
+	Column string
+	Row    int // the row in the batch, or -1
+	Cause  error
+}
+
+func (e *ColumnError) Error() string {
+	cause := strings.TrimPrefix(e.Cause.Error(), "columnar: ")
+	if e.Row == noRow {
+		return fmt.Sprintf("columnar: column `%s`: %s", e.Column, cause)
+	}
+	return fmt.Sprintf("columnar: column `%s`, row %d: %s", e.Column, e.Row, cause)
+}
+
+// Unwrap returns what is wrong with the column.
+func (e *ColumnError) Unwrap() error { return e.Cause }
+
+// ErrNoColumn is what a [ColumnError] wraps when a batch lacks the column.
+var ErrNoColumn = errors.New("column does not exist")
+
+// missingColumn is a cause with the documented text, which names the column
+// itself.
+type missingColumn struct {
+	format string
+	name   string
+}
+
+func (e *missingColumn) Error() string { return fmt.Sprintf(e.format, e.name) }
+
+func (e *missingColumn) Is(target error) bool { return target == ErrNoColumn }
+
+// firstColumn returns the index of the first column of that name, or -1.
+func firstColumn(schema *arrow.Schema, name string) int {
+	if found := schema.FieldIndices(name); len(found) > 0 {
+		return found[0]
+	}
+	return -1
+}
+
+// columnIndex returns the index of the first column of that name. A missing
+// column is an error.
+func columnIndex(schema *arrow.Schema, name string) (int, error) {
+	if i := firstColumn(schema, name); i >= 0 {
+		return i, nil
+	}
+	return -1, &ColumnError{Column: name, Row: noRow, Cause: &missingColumn{"Arrow column does not exist: %s", name}}
+}
+
+// sameSchema reports whether two schemas describe the same columns. Batches of
+// one source mostly share the schema object.
+func sameSchema(a, b *arrow.Schema) bool {
+	return a == b || a != nil && b != nil && a.Equal(b)
+}

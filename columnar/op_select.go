@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// Select returns an operator that keeps the named columns, in the order of the
+// names, and the metadata columns behind them. A metadata column that is named
+// keeps the place it is named at. Names that repeat count once. The columns are
+// shared, not copied. A name that the batch does not have is a
+// [ColumnError].
+func Select(_ memory.Allocator, columns ...string) *BuiltinOp {
+	columns = slices.Clone(columns)
+	return newOperator("", func() kernel { return &projection{names: columns} })
+}
+
+type projection struct {
+	names []string
+	// source is the schema that target and columns were made for.
+	source, target *arrow.Schema
+	columns        []int
+}
+
+func (p *projection) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+	if err := p.bind(batch.Schema()); err != nil {
+		return nil, err
+	}
+	columns := make([]arrow.Array, len(p.columns))
+	for i, column := range p.columns {
+		columns[i] = batch.Column(column)
+	}
+	return array.NewRecordBatch(p.target, columns, batch.NumRows()), nil
+}
+
+func (p *projection) bind(schema *arrow.Schema) error {
+	if sameSchema(p.source, schema) {
+		return nil
+	}
+	var columns []int
+	take := func(column int) {
+		if !slices.Contains(columns, column) {
+			columns = append(columns, column)
+		}
+	}
+	for _, name := range p.names {
+		column, err := columnIndex(schema, name)
+		if err != nil {
+			return err
+		}
+		take(column)
+	}
+	for _, name := range reservedColumns {
+		if column := firstColumn(schema, name); column >= 0 {
+			take(column)
+		}
+	}
+	fields := make([]arrow.Field, len(columns))
+	for i, column := range columns {
+		fields[i] = schema.Field(column)
+	}
+	metadata := schema.Metadata()
+	p.source, p.target, p.columns = schema, arrow.NewSchema(fields, &metadata), columns
+	return nil
+}

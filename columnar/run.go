@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// flow is one batch on its way from a node to its children, with the topic it
+// came from, if that is one.
+type flow struct {
+	batch arrow.RecordBatch
+	topic string
+}
+
+// run is one pass of a logical partition through the nodes.
+type run struct {
+	topology  *BuiltTopology
+	state     *partitionState // nil if the topology keeps no instances
+	partition int
+	input     map[string][]ConsumedRecord
+	topics    []string // of input, ascending
+	advance   *int64   // the stream time to move to, for a run without records
+
+	// outputs are the batches of each node that are still to be read. Every
+	// entry holds a reference of its own.
+	outputs  [][]flow
+	produced []ProducedToTopic
+}
+
+// run processes records of one logical partition. The partition is locked, if
+// it is kept.
+func (b *BuiltTopology) run(p *partitionState, partition int, input map[string][]ConsumedRecord, advance *int64) ([]ProducedToTopic, error) {
+	if p != nil {
+		if p.broken != nil {
+			return nil, fmt.Errorf("columnar: partition %d cannot run: %w", partition, p.broken)
+		}
+		p.pending = true
+	}
+	r := &run{
+		topology: b, state: p, partition: partition,
+		input: input, topics: slices.Sorted(maps.Keys(input)), advance: advance,
+		outputs: make([][]flow, len(b.nodes)),
+	}
+	defer r.release()
+	for i, n := range b.nodes {
+		if err := r.step(i, n); err != nil {
+			return nil, err
+		}
+		for _, parent := range n.parents {
+			if b.lastReader[parent] == i {
+				r.releaseOutputs(parent)
+			}
+		}
+		if b.lastReader[i] == i {
+			r.releaseOutputs(i)
+		}
+	}
+	return r.produced, nil
+}
+
+func (r *run) step(i int, n *node) error {
+	switch n.kind {
+	case sourceNode:
+		return r.decode(i, n)
+	case operatorNode, processorNode:
+		return r.process(i, n)
+	case mergeNode:
+		return r.merge(i, n)
+	case passThroughNode:
+		r.passThrough(n)
+		return nil
+	default:
+		return r.encode(n)
+	}
+}
+
+func (r *run) decode(i int, n *node) error {
+	if !r.topology.decoded[i] {
+		return nil
+	}
+	for _, topic := range r.topics {
+		records := r.input[topic]
+		if len(records) == 0 || !slices.Contains(n.topics, topic) {
+			continue
+		}
+		batch, err := n.codec.Decode(topic, records)
+		if err != nil {
+			return r.failure(n, topic, err)
+		}
+		r.emit(i, batch, topic)
+	}
+	return nil
+}
+
+func (r *run) process(i int, n *node) error {
+	instance := &r.state.nodes[i]
+	inputs := r.outputs[n.parents[0]]
+	if instance.state != nil && (len(inputs) > 0 || r.advance != nil) {
+		if err := instance.state.begin(); err != nil {
+			return r.failure(n, "", err)
+		}
+	}
+	for _, in := range inputs {
+		if err := r.processBatch(i, instance, in); err != nil {
+			return r.failure(n, in.topic, err)
+		}
+	}
+	if r.advance == nil {
+		return nil
+	}
+	if err := r.advanceTime(i, instance); err != nil {
+		return r.failure(n, "", err)
+	}
+	return nil
+}
+
+func (r *run) processBatch(i int, instance *instance, in flow) error {
+	if instance.operator != nil {
+		result, err := instance.operator.kernel.process(in.batch)
+		if err != nil {
+			return err
+		}
+		r.emit(i, result, in.topic)
+		return nil
+	}
+	// The processor gets a handle of its own, so that what it retains and
+	// forwards later is never taken for its input.
+	private := in.batch.NewSlice(0, in.batch.NumRows())
+	defer private.Release()
+	return r.call(i, in.topic, private, func(ctx *Context) error {
+		return instance.processor.Process(ctx, private)
+	})
+}
+
+func (r *run) advanceTime(i int, instance *instance) error {
+	if instance.operator != nil {
+		timed, ok := instance.operator.kernel.(timeKernel)
+		if !ok {
+			return nil
+		}
+		result, err := timed.advance(*r.advance)
+		if err != nil || result == nil {
+			return err
+		}
+		r.emit(i, result, "")
+		return nil
+	}
+	advancer, ok := instance.processor.(TimeAdvancer)
+	if !ok {
+		return nil
+	}
+	return r.call(i, "", nil, func(ctx *Context) error { return advancer.AdvanceTime(ctx, *r.advance) })
+}
+
+// call runs code of the user and takes over what it forwards, also when it
+// fails or panics.
+func (r *run) call(i int, topic string, input arrow.RecordBatch, process func(*Context) error) error {
+	ctx := &Context{mem: r.topology.mem, partition: r.partition}
+	defer func() {
+		owned := make(map[arrow.RecordBatch]bool, len(ctx.forwarded))
+		for _, batch := range ctx.forwarded {
+			if batch == input || owned[batch] {
+				batch.Retain()
+			}
+			owned[batch] = true
+			r.emit(i, batch, topic)
+		}
+	}()
+	return process(ctx)
+}
+
+func (r *run) merge(i int, n *node) error {
+	var inputs []flow
+	for _, parent := range n.parents {
+		inputs = append(inputs, r.outputs[parent]...)
+	}
+	switch len(inputs) {
+	case 0:
+		return nil
+	case 1:
+		inputs[0].batch.Retain()
+		r.emit(i, inputs[0].batch, inputs[0].topic)
+		return nil
+	}
+	batches := make([]arrow.RecordBatch, len(inputs))
+	topic := inputs[0].topic
+	for j, in := range inputs {
+		batches[j] = in.batch
+		if in.topic != topic {
+			topic = ""
+		}
+	}
+	merged, err := concatBatches(r.topology.mem, batches)
+	if err != nil {
+		return r.failure(n, topic, err)
+	}
+	r.emit(i, merged, topic)
+	return nil
+}
+
+func (r *run) passThrough(n *node) {
+	source := r.topology.nodes[n.parents[0]]
+	for _, topic := range r.topics {
+		if !slices.Contains(source.topics, topic) {
+			continue
+		}
+		for _, record := range r.input[topic] {
+			r.produced = append(r.produced, ProducedToTopic{Topic: n.topic, Record: ProduceRecord{
+				Key: record.Key, Value: record.Value, Timestamp: record.Timestamp, Headers: record.Headers,
+			}})
+		}
+	}
+}
+
+func (r *run) encode(n *node) error {
+	for _, in := range r.outputs[n.parents[0]] {
+		records, err := n.codec.Encode(n.topic, in.batch)
+		if err != nil {
+			return r.failure(n, n.topic, err)
+		}
+		r.produced = slices.Grow(r.produced, len(records))
+		for _, record := range records {
+			r.produced = append(r.produced, ProducedToTopic{Topic: n.topic, Record: record})
+		}
+	}
+	return nil
+}
+
+// emit makes batch an output of node i and takes over the caller's reference.
+func (r *run) emit(i int, batch arrow.RecordBatch, topic string) {
+	r.outputs[i] = append(r.outputs[i], flow{batch: batch, topic: topic})
+}
+
+func (r *run) failure(n *node, topic string, cause error) error {
+	return &NodeError{Node: n.name, Topic: topic, Partition: r.partition, Cause: cause}
+}
+
+func (r *run) releaseOutputs(i int) {
+	for _, out := range r.outputs[i] {
+		out.batch.Release()
+	}
+	r.outputs[i] = nil
+}
+
+func (r *run) release() {
+	for i := range r.outputs {
+		r.releaseOutputs(i)
+	}
+}
