@@ -32,12 +32,7 @@ var kafkaPOM []byte
 // which it fills with Maven if it is not there.
 func FetchKafka(ctx context.Context, build string) (string, error) {
 	return fetch(build, kafkaFolder, func(folder string) error {
-		pom := folder + ".pom.xml"
-		defer os.Remove(pom)
-		if err := os.WriteFile(pom, kafkaPOM, 0o644); err != nil {
-			return err
-		}
-		return maven(ctx, "-f", pom, mavenPlugin+":copy-dependencies", "-DoutputDirectory="+folder)
+		return maven(ctx, "copy-dependencies", "-DoutputDirectory="+folder)
 	})
 }
 
@@ -45,7 +40,7 @@ func FetchKafka(ctx context.Context, build string) (string, error) {
 // version, which it fills with Maven if it is not there.
 func fetchRegistry(ctx context.Context, build, version string) (string, error) {
 	return fetch(build, "apicurio-registry-"+version, func(folder string) error {
-		return maven(ctx, mavenPlugin+":unpack", "-DoutputDirectory="+folder,
+		return maven(ctx, "unpack", "-DoutputDirectory="+folder,
 			"-Dartifact=io.apicurio:apicurio-registry-app:"+version+":tar.gz:all")
 	})
 }
@@ -79,9 +74,20 @@ func fetch(build, name string, fill func(folder string) error) (string, error) {
 	return folder, nil
 }
 
-// maven runs Maven without questions. What it prints is part of the error.
-func maven(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "mvn", append([]string{"-q", "-B"}, args...)...)
+// maven runs a goal of Maven's dependency plugin on the broker's project, in a
+// folder of its own, where the plugin leaves its marks. What Maven prints is
+// part of the error.
+func maven(ctx context.Context, goal string, args ...string) error {
+	project, err := os.MkdirTemp("", "kafkatest-maven-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(project)
+	pom := filepath.Join(project, "pom.xml")
+	if err := os.WriteFile(pom, kafkaPOM, 0o644); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "mvn", append([]string{"-q", "-B", "-f", pom, mavenPlugin + ":" + goal}, args...)...)
 	isolate(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("mvn: %w\n%s", err, out)

@@ -69,6 +69,7 @@ func run(ctx context.Context, build string, command []string) error {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintln(os.Stderr, "withkafka: starting the services; the first time Maven fetches them")
 	if os.Getenv(kafkatest.LibraryVariable) == "" {
 		library, err := kafkatest.FetchKafka(ctx, build)
 		if err != nil {
