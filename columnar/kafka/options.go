@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// DefaultCallTimeout bounds the calls that take no context, see
+// [WithCallTimeout].
+const DefaultCallTimeout = 30 * time.Second
+
+// settings are the values of this package's own options.
+type settings struct {
+	callTimeout       time.Duration
+	unequalPartitions bool
+	rebalancePending  func()
+}
+
+// option is one of this package's options in the dress of a kgo.Opt, so that
+// both kinds travel in one list. The embedded option changes nothing.
+type option struct {
+	kgo.Opt
+	name  string
+	scope scope
+	set   func(*settings) error
+}
+
+// scope tells which constructors an option is for.
+type scope uint8
+
+const (
+	forGroup scope = 1 << iota
+	forReader
+	forProducer
+	forPublisher
+	forStore
+	forAll = forGroup | forReader | forProducer | forPublisher | forStore
+)
+
+func newOption(name string, scope scope, set func(*settings) error) kgo.Opt {
+	return option{Opt: kgo.WithHooks(), name: name, scope: scope, set: set}
+}
+
+// WithCallTimeout bounds calls that take no context and yet need an answer from
+// a broker: Subscribe, the transactional calls without a context, leaving the
+// group in Close. The default is [DefaultCallTimeout].
+func WithCallTimeout(timeout time.Duration) kgo.Opt {
+	return newOption("WithCallTimeout", forAll, func(s *settings) error {
+		if timeout <= 0 {
+			return &OptionError{Option: "WithCallTimeout", Have: timeout, Want: "a positive duration"}
+		}
+		s.callTimeout = timeout
+		return nil
+	})
+}
+
+// WithUnequalPartitions lets a member subscribe to topics with different
+// partition counts, which is an [UnequalPartitionsError] otherwise. It is for
+// topologies that never bring records of two topics together.
+func WithUnequalPartitions() kgo.Opt {
+	return newOption("WithUnequalPartitions", forGroup, func(s *settings) error {
+		s.unequalPartitions = true
+		return nil
+	})
+}
+
+// WithRebalancePending calls pending, on a goroutine of the client, whenever a
+// rebalance waits for the member's next Poll. It is the sign to finish a long
+// round soon: a member that does not poll within the rebalance timeout loses
+// its partitions. The function must not block.
+func WithRebalancePending(pending func()) kgo.Opt {
+	return newOption("WithRebalancePending", forGroup, func(s *settings) error {
+		if pending == nil {
+			return &OptionError{Option: "WithRebalancePending", Have: "nil", Want: "a function"}
+		}
+		s.rebalancePending = pending
+		return nil
+	})
+}
+
+// splitOptions separates this package's options from those of the client, and
+// returns all problems of them joined.
+func splitOptions(opts []kgo.Opt, scope scope) (settings, []kgo.Opt, error) {
+	own := settings{callTimeout: DefaultCallTimeout}
+	var (
+		client   []kgo.Opt
+		problems []error
+	)
+	for i, opt := range opts {
+		switch o := opt.(type) {
+		case nil:
+			problems = append(problems, fmt.Errorf("kafka: option %d is nil", i))
+		case option:
+			if o.scope&scope == 0 {
+				problems = append(problems, &OptionError{Option: o.name, Have: "given", Want: "another constructor"})
+				continue
+			}
+			if err := o.set(&own); err != nil {
+				problems = append(problems, err)
+			}
+		default:
+			client = append(client, opt)
+		}
+	}
+	return own, client, errors.Join(problems...)
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/krabka-io/krabka-streams-go/columnar"
+)
+
+// Producer sends records, each at least once and in order by key. The client is
+// idempotent, so a retry writes no second copy.
+//
+// A Producer is safe for concurrent use by multiple goroutines. The zero value
+// is not usable.
+type Producer struct {
+	*connection
+	closeOnce sync.Once
+}
+
+var _ columnar.Producer = (*Producer)(nil)
+
+// NewProducer returns a producer with its own client. It does not talk to a
+// broker yet. The caller closes it.
+//
+// An [OptionError] tells of an option that would break the order of records or
+// keep them back: DisableIdempotentWrite, ManualFlushing,
+// DefaultProduceTopicAlways. [kgo.TransactionalID] is refused too.
+func NewProducer(opts ...kgo.Opt) (*Producer, error) {
+	owns := append(producing(), owned{name: "TransactionalID", want: ""})
+	c, err := connect(forProducer, opts, owns, nil, kgo.NewClient)
+	if err != nil {
+		return nil, err
+	}
+	return &Producer{connection: c}, nil
+}
+
+// Send sends one record to topic and calls done exactly once with the outcome,
+// on a goroutine of the client, or on the caller's before Send returns. Records
+// of one topic and key are sent in the order of the calls. Send waits only
+// while the client's buffer is full. Key, value and headers must stay unchanged
+// until done is called; done must not block.
+//
+// A record that is not acknowledged within two minutes fails, unless
+// [kgo.RecordDeliveryTimeout] says otherwise. Errors are [columnar.TopicError],
+// [AccessError], or match [ErrClosed].
+func (p *Producer) Send(topic string, record columnar.ProduceRecord, done func(error)) {
+	p.send(topic, record, done)
+}
+
+// Close sends what is buffered, at most as long as [WithCallTimeout] says, and
+// ends the client. Records that are still unsent fail. A second Close does
+// nothing.
+func (p *Producer) Close() error {
+	var err error
+	p.closeOnce.Do(func() {
+		ctx, cancel := p.bounded()
+		defer cancel()
+		if err = p.client.Flush(ctx); err != nil {
+			err = fmt.Errorf("kafka: flush on close: %w", err)
+		}
+		p.client.Close()
+		p.cancel()
+	})
+	return err
+}
+
+// send hands a record to the client.
+func (c *connection) send(topic string, record columnar.ProduceRecord, done func(error)) {
+	c.client.Produce(context.Background(), produced(topic, record), func(r *kgo.Record, err error) {
+		if err != nil {
+			err = c.sendError(r, err)
+		}
+		done(err)
+	})
+}
+
+// sendError types the outcome of a record that was not written.
+func (c *connection) sendError(r *kgo.Record, err error) error {
+	doing := fmt.Sprintf("send to %s/%d", r.Topic, r.Partition)
+	switch {
+	case isOneOf(err, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException,
+		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.CorruptMessage, kerr.PolicyViolation):
+		return topicError(r.Topic, int(r.Partition), err)
+	case errors.Is(err, kgo.ErrRecordTimeout):
+		return fmt.Errorf("kafka: %s: %w", doing, &unavailableError{err})
+	}
+	return c.typed(doing, err)
+}
