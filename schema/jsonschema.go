@@ -2,5 +2,376 @@
 
 package schema
 
-// jsonOptions are the options of JSON Schema serdes.
-type jsonOptions struct{}
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// JSONSchemaSerde is a [Serde] for JSON documents described by a JSON Schema.
+// Values are written and read with encoding/json, unless an option says
+// otherwise.
+//
+// A schema can refer to what the registry keeps as its references, and to
+// nothing else: no file and no network address is read.
+//
+// A JSONSchemaSerde is safe for concurrent use by multiple goroutines. The zero
+// value is not usable.
+type JSONSchemaSerde[T any] struct {
+	serdeCore[T]
+}
+
+// NewJSONSchemaSerde returns a serde for values of type T under schemaText,
+// which is registered as given. With validate, a value that breaks the schema is
+// not written, and a document that breaks the schema it was written with is not
+// read: the error is a [*ValidationError]. Without, reading needs no schema of
+// the registry.
+//
+// A schema without $schema is read as draft-07. The record name for record
+// strategies is the schema's title.
+func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role, validate bool, options ...SerdeOption) (*JSONSchemaSerde[T], error) {
+	o, err := serdeOptionsFor(KindJSON, options)
+	if err != nil {
+		return nil, err
+	}
+	document, err := parseJSON([]byte(schemaText))
+	switch {
+	case err != nil && validate:
+		return nil, fmt.Errorf("invalid JSON Schema: %w", err)
+	case err != nil:
+		return nil, errors.New("invalid JSON Schema")
+	}
+	f := &jsonFormat[T]{options: o.json, validate: validate}
+	if validate {
+		// Checked by serdeOptionsFor.
+		dependencies, _ := dependencyOrder(o.references)
+		if f.local, err = o.json.compile(schemaText, dependencies); err != nil {
+			return nil, fmt.Errorf("invalid JSON Schema: %w", err)
+		}
+	}
+	switch reflect.TypeFor[T]() {
+	case reflect.TypeFor[any](), reflect.TypeFor[map[string]any](), reflect.TypeFor[[]any]():
+		f.tree = o.json.unmarshal == nil
+	}
+	spec := serdeSpec{kind: KindJSON, text: schemaText}
+	if object, ok := document.(map[string]any); ok {
+		spec.recordName, _ = object["title"].(string)
+	}
+	s := new(JSONSchemaSerde[T])
+	if err := s.init(spec, cache, role, o, f); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ValidationError says that a JSON document breaks its schema.
+type ValidationError struct {
+	// Violations lists what is wrong, sorted by pointer. It has at least one
+	// element.
+	Violations []Violation
+}
+
+// Violation is one place of a document that breaks a schema.
+type Violation struct {
+	Pointer string // JSON pointer into the document; "" is the root
+	Message string
+	Keyword string // address of the broken keyword in the schema
+}
+
+// Error tells the first violation, where it is, and how many more there are.
+func (e *ValidationError) Error() string {
+	first := e.Violations[0]
+	text := fmt.Sprintf("JSON Schema validation failed: %s at %q", first.Message, first.Pointer)
+	if more := len(e.Violations) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
+
+// jsonFormat plugs JSON Schema into the serde core.
+type jsonFormat[T any] struct {
+	options  jsonOptions
+	validate bool
+	local    *jsonschema.Schema // nil without validation
+	tree     bool               // T can hold what parseJSON returns
+	scratch  sync.Pool          // of *jsonScratch
+}
+
+func (f *jsonFormat[T]) indexed() bool { return false }
+
+func (f *jsonFormat[T]) needsWriter() bool { return f.validate && !f.options.readerValidation }
+
+func (f *jsonFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error) {
+	if !f.validate {
+		return encoder[T]{appendBody: f.appendJSON}, nil
+	}
+	compiled, err := f.options.compile(target.text, target.references)
+	if err != nil {
+		return encoder[T]{}, fmt.Errorf("invalid JSON Schema %v: %w", target.id, err)
+	}
+	appendBody := func(dst []byte, value T) ([]byte, error) {
+		out, err := f.appendJSON(dst, value)
+		if err != nil {
+			return dst, err
+		}
+		document, err := parseJSON(out[len(dst):])
+		if err != nil {
+			return dst, err
+		}
+		return out, validateJSON(compiled, document)
+	}
+	return encoder[T]{appendBody: appendBody}, nil
+}
+
+// jsonScratch writes documents without new buffers.
+type jsonScratch struct {
+	out bytes.Buffer
+	enc *json.Encoder
+}
+
+func (f *jsonFormat[T]) appendJSON(dst []byte, value T) ([]byte, error) {
+	if f.options.marshal != nil {
+		data, err := f.options.marshal(value)
+		return append(dst, data...), err
+	}
+	scratch, _ := f.scratch.Get().(*jsonScratch)
+	if scratch == nil {
+		scratch = new(jsonScratch)
+		scratch.enc = json.NewEncoder(&scratch.out)
+	}
+	scratch.out.Reset()
+	if err := scratch.enc.Encode(value); err != nil {
+		return dst, err
+	}
+	// The encoder ends each document with a line feed.
+	dst = append(dst, scratch.out.Bytes()[:scratch.out.Len()-1]...)
+	f.scratch.Put(scratch)
+	return dst, nil
+}
+
+func (f *jsonFormat[T]) compileDecoder(writer *writerSchema) (decoder[T], error) {
+	check := f.local
+	if f.needsWriter() {
+		var err error
+		if check, err = f.options.compile(writer.text, writer.references); err != nil {
+			return nil, fmt.Errorf("invalid writer JSON Schema %v: %w", writer.id, err)
+		}
+	}
+	return func(_, body []byte) (T, error) {
+		if check == nil {
+			return f.read(body)
+		}
+		document, err := parseJSON(body)
+		if err == nil {
+			err = validateJSON(check, document)
+		}
+		if err != nil {
+			var zero T
+			return zero, err
+		}
+		if f.tree {
+			return f.fromTree(document)
+		}
+		return f.read(body)
+	}, nil
+}
+
+// fromTree turns a parsed document into a T without parsing it again.
+func (f *jsonFormat[T]) fromTree(document any) (T, error) {
+	var zero T
+	if !f.options.exactNumbers {
+		var err error
+		if document, err = floatNumbers(document); err != nil {
+			return zero, err
+		}
+	}
+	if document == nil {
+		return zero, nil
+	}
+	value, ok := document.(T)
+	if !ok {
+		return zero, fmt.Errorf("cannot read a %T as %v", document, reflect.TypeFor[T]())
+	}
+	return value, nil
+}
+
+func (f *jsonFormat[T]) read(body []byte) (T, error) {
+	var value T
+	var err error
+	switch {
+	case f.options.unmarshal != nil:
+		err = f.options.unmarshal(body, &value)
+	case f.options.exactNumbers || f.options.knownFields:
+		err = f.options.decode(body, &value)
+	default:
+		err = json.Unmarshal(body, &value)
+	}
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return value, nil
+}
+
+func (o *jsonOptions) decode(body []byte, value any) error {
+	in := json.NewDecoder(bytes.NewReader(body))
+	if o.exactNumbers {
+		in.UseNumber()
+	}
+	if o.knownFields {
+		in.DisallowUnknownFields()
+	}
+	if err := in.Decode(value); err != nil {
+		return err
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return errors.New("data follows the JSON value")
+	}
+	return nil
+}
+
+func validateJSON(schema *jsonschema.Schema, document any) error {
+	err := schema.Validate(document)
+	if err == nil {
+		return nil
+	}
+	failed, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
+		return err
+	}
+	result := new(ValidationError)
+	collectViolations(failed, result)
+	slices.SortStableFunc(result.Violations, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Keyword, b.Keyword), cmp.Compare(a.Message, b.Message))
+	})
+	return result
+}
+
+func collectViolations(failed *jsonschema.ValidationError, into *ValidationError) {
+	for _, cause := range failed.Causes {
+		collectViolations(cause, into)
+	}
+	if len(failed.Causes) == 0 {
+		unit := failed.BasicOutput()
+		into.Violations = append(into.Violations, Violation{
+			Pointer: unit.InstanceLocation,
+			Message: unit.Error.String(),
+			Keyword: strings.Join(append([]string{failed.SchemaURL}, failed.ErrorKind.KeywordPath()...), "/"),
+		})
+	}
+}
+
+// schemaAddress stands for a schema text that has no $id. Nothing is read from
+// it.
+const schemaAddress = "registry:///schema.json"
+
+// compile prepares a schema and everything that it refers to.
+func (d *jsonDialect) compile(text string, dependencies []Reference) (*jsonschema.Schema, error) {
+	document, err := parseJSON([]byte(text))
+	if err != nil {
+		return nil, err
+	}
+	loader := referenceLoader{}
+	bases := []*url.URL{baseOf(schemaAddress, document)}
+	parsed := make([]any, len(dependencies))
+	for i, dependency := range dependencies {
+		if parsed[i], err = parseJSON([]byte(dependency.Schema)); err != nil {
+			return nil, fmt.Errorf("invalid JSON Schema reference %s: %w", dependency.Name, err)
+		}
+		bases = append(bases, baseOf(resolved(bases[0], dependency.Name), parsed[i]))
+	}
+	for i, dependency := range dependencies {
+		for _, base := range bases {
+			loader[resolved(base, dependency.Name)] = parsed[i]
+		}
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(loader)
+	compiler.DefaultDraft(cmp.Or(d.draft, jsonschema.Draft7))
+	if d.compileRegexp != nil {
+		compiler.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) { return d.compileRegexp(pattern) })
+	}
+	if d.assertFormats {
+		compiler.AssertFormat()
+	}
+	if d.ignoreFormats {
+		for _, document := range append(parsed, document) {
+			ignoreFormats(compiler, document)
+		}
+	}
+	if err := compiler.AddResource(schemaAddress, document); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(schemaAddress)
+}
+
+// baseOf returns the address against which a schema's references are resolved:
+// its $id, where it has one.
+func baseOf(address string, document any) *url.URL {
+	base, err := url.Parse(address)
+	if err != nil {
+		base = &url.URL{Scheme: "registry", Path: "/"}
+	}
+	object, _ := document.(map[string]any)
+	for _, keyword := range []string{"$id", "id"} {
+		if id, ok := object[keyword].(string); ok {
+			if parsed, err := url.Parse(id); err == nil {
+				base = base.ResolveReference(parsed)
+				base.Fragment = ""
+				break
+			}
+		}
+	}
+	return base
+}
+
+func resolved(base *url.URL, name string) string {
+	parsed, err := url.Parse(name)
+	if err != nil {
+		return name
+	}
+	address := base.ResolveReference(parsed)
+	address.Fragment = ""
+	return address.String()
+}
+
+// referenceLoader holds the schemas of the registry's references by address. It
+// is all that a schema can reach.
+type referenceLoader map[string]any
+
+// Load returns the schema at an address.
+func (l referenceLoader) Load(address string) (any, error) {
+	document, ok := l[address]
+	if !ok {
+		return nil, errors.New("it is not among the schema's registry references, and nothing else is read")
+	}
+	return document, nil
+}
+
+// ignoreFormats makes every format that is named anywhere in a schema accept all
+// values.
+func ignoreFormats(compiler *jsonschema.Compiler, value any) {
+	switch v := value.(type) {
+	case []any:
+		for _, element := range v {
+			ignoreFormats(compiler, element)
+		}
+	case map[string]any:
+		for key, member := range v {
+			if name, ok := member.(string); ok && key == "format" {
+				compiler.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
+			}
+			ignoreFormats(compiler, member)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"fmt"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// JSONDialect is a version of the JSON Schema language.
+type JSONDialect int
+
+// The supported dialects.
+const (
+	JSONDraft4 JSONDialect = iota + 4
+	_
+	JSONDraft6
+	JSONDraft7
+	JSONDraft2019
+	JSONDraft2020
+)
+
+// String returns the dialect's name, such as "draft-07" or "2020-12".
+func (d JSONDialect) String() string {
+	switch d {
+	case JSONDraft4, JSONDraft6, JSONDraft7:
+		return fmt.Sprintf("draft-%02d", int(d))
+	case JSONDraft2019:
+		return "2019-09"
+	case JSONDraft2020:
+		return "2020-12"
+	default:
+		return fmt.Sprintf("JSONDialect(%d)", int(d))
+	}
+}
+
+func (d JSONDialect) draft() *jsonschema.Draft {
+	switch d {
+	case JSONDraft4:
+		return jsonschema.Draft4
+	case JSONDraft6:
+		return jsonschema.Draft6
+	case JSONDraft7:
+		return jsonschema.Draft7
+	case JSONDraft2019:
+		return jsonschema.Draft2019
+	case JSONDraft2020:
+		return jsonschema.Draft2020
+	default:
+		return nil
+	}
+}
+
+// JSONRegexp is a compiled pattern of a JSON Schema.
+type JSONRegexp interface {
+	MatchString(s string) bool
+	String() string
+}
+
+// jsonOptions are the options of JSON Schema serdes.
+type jsonOptions struct {
+	jsonDialect
+	readerValidation bool
+	exactNumbers     bool
+	knownFields      bool
+	marshal          func(any) ([]byte, error)
+	unmarshal        func([]byte, any) error
+}
+
+// jsonDialect says how JSON Schema texts are understood.
+type jsonDialect struct {
+	draft         *jsonschema.Draft // nil: draft-07
+	assertFormats bool
+	ignoreFormats bool
+	compileRegexp func(pattern string) (JSONRegexp, error) // nil: package regexp
+}
+
+func (o *serdeOptions) onlyJSON(name string) { o.only(KindJSON, name) }
+
+// WithJSONDialect sets the dialect of schemas that do not name one in $schema.
+// The default is [JSONDraft7].
+func WithJSONDialect(dialect JSONDialect) SerdeOption {
+	return func(o *serdeOptions) {
+		o.onlyJSON("WithJSONDialect")
+		if o.json.draft = dialect.draft(); o.json.draft == nil {
+			o.refuse("unknown JSON Schema dialect %d", dialect)
+		}
+	}
+}
+
+// WithFormatAssertion checks the format keyword in every dialect. By default it
+// is checked up to draft-07 and is an annotation in later dialects.
+func WithFormatAssertion() SerdeOption {
+	return func(o *serdeOptions) {
+		o.onlyJSON("WithFormatAssertion")
+		o.json.assertFormats = true
+		o.checkFormats()
+	}
+}
+
+// WithoutFormatAssertion checks no format but "regex", in any dialect.
+func WithoutFormatAssertion() SerdeOption {
+	return func(o *serdeOptions) {
+		o.onlyJSON("WithoutFormatAssertion")
+		o.json.ignoreFormats = true
+		o.checkFormats()
+	}
+}
+
+func (o *serdeOptions) checkFormats() {
+	if o.json.assertFormats && o.json.ignoreFormats {
+		o.refuse("WithFormatAssertion excludes WithoutFormatAssertion")
+	}
+}
+
+// WithJSONRegexp compiles the patterns of schemas with compile, which must be
+// safe for concurrent use. The default is package regexp, which has no
+// look-ahead or back-references: a schema that uses them cannot be compiled.
+func WithJSONRegexp(compile func(pattern string) (JSONRegexp, error)) SerdeOption {
+	return func(o *serdeOptions) {
+		o.onlyJSON("WithJSONRegexp")
+		if compile == nil {
+			o.refuse("regexp compiler must not be nil")
+			return
+		}
+		o.json.compileRegexp = compile
+	}
+}
+
+// WithReaderValidation validates documents that are read against the serde's
+// own schema. By default they are validated against the schema that they were
+// written with. Reading then needs no schema of the registry.
+func WithReaderValidation() SerdeOption {
+	return func(o *serdeOptions) {
+		o.onlyJSON("WithReaderValidation")
+		o.json.readerValidation = true
+	}
+}
+
+// WithExactNumbers reads numbers in interface values as json.Number. By default
+// they are float64, which holds integers exactly up to 2^53.
+func WithExactNumbers() SerdeOption {
+	return func(o *serdeOptions) {
+		o.onlyJSON("WithExactNumbers")
+		o.json.exactNumbers = true
+		o.checkJSONCodec()
+	}
+}
+
+// WithKnownFieldsOnly refuses documents with members that the Go struct has no
+// field for. By default they are ignored.
+func WithKnownFieldsOnly() SerdeOption {
+	return func(o *serdeOptions) {
+		o.onlyJSON("WithKnownFieldsOnly")
+		o.json.knownFields = true
+		o.checkJSONCodec()
+	}
+}
+
+// WithJSONCodec replaces encoding/json for values. Both functions must be safe
+// for concurrent use; unmarshal gets a pointer to the value.
+func WithJSONCodec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v any) error) SerdeOption {
+	return func(o *serdeOptions) {
+		o.onlyJSON("WithJSONCodec")
+		if marshal == nil || unmarshal == nil {
+			o.refuse("JSON codec must not be nil")
+			return
+		}
+		o.json.marshal, o.json.unmarshal = marshal, unmarshal
+		o.checkJSONCodec()
+	}
+}
+
+func (o *serdeOptions) checkJSONCodec() {
+	if o.json.marshal != nil && (o.json.exactNumbers || o.json.knownFields) {
+		o.refuse("WithJSONCodec excludes WithExactNumbers and WithKnownFieldsOnly")
+	}
+}
