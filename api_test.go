@@ -36,9 +36,40 @@ func TestAPIMatchesItsList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); diff != "" {
-		t.Errorf("the exported API differs from %s; if that is meant, run make api (-want +got):\n%s", apiFile, diff)
+	for _, line := range apiChanges(string(want), got) {
+		t.Errorf("%s; if that is meant, run make api", line)
 	}
+}
+
+// apiChanges returns the declarations that only one of two lists has.
+func apiChanges(from, to string) []string {
+	declarations := func(list string) map[string]bool {
+		set := map[string]bool{}
+		section := ""
+		for line := range strings.Lines(list) {
+			line = strings.TrimSpace(line)
+			if _, path, ok := strings.Cut(line, " // import "); ok && strings.HasPrefix(line, "package ") {
+				section = path
+			} else if line != "" {
+				set[section+": "+line] = true
+			}
+		}
+		return set
+	}
+	before, after := declarations(from), declarations(to)
+	var changes []string
+	for line := range before {
+		if !after[line] {
+			changes = append(changes, line+": gone from the API")
+		}
+	}
+	for line := range after {
+		if !before[line] {
+			changes = append(changes, line+": new in the API")
+		}
+	}
+	slices.Sort(changes)
+	return changes
 }
 
 // exportedAPI describes the exported API of the packages of the import table,
@@ -135,6 +166,15 @@ func typeAPI(name *types.TypeName, qualifier types.Qualifier, typeOf func(types.
 		}
 	}
 	return lines
+}
+
+func TestAPIChangesAreNamed(t *testing.T) {
+	const before = "package a // import \"m/a\"\nfunc F()\ntype T struct\n\npackage b // import \"m/b\"\nfunc F()\n"
+	const after = "package a // import \"m/a\"\nfunc F(int)\ntype T struct\n\npackage b // import \"m/b\"\nfunc F()\n"
+	want := []string{`"m/a": func F(): gone from the API`, `"m/a": func F(int): new in the API`}
+	if diff := cmp.Diff(want, apiChanges(before, after)); diff != "" {
+		t.Errorf("apiChanges mismatch (-want +got):\n%s", diff)
+	}
 }
 
 // wellKnown are methods whose meaning the standard library fixes.
