@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// confirm marks a saved snapshot confirmed.
+func (p *partitionFiles) confirm(info SnapshotInfo) error {
+	for _, name := range p.containers(info.Epoch) {
+		slot, ok := p.slots[name]
+		if !ok || slot.Sequence != info.Sequence {
+			continue
+		}
+		slot.Confirmed = true
+		return p.rewrite(name, slot)
+	}
+	return p.damage(info.Epoch, p.container(info.Epoch), fmt.Errorf("no snapshot of sequence %d", info.Sequence))
+}
+
+// rewrite replaces the sidecar of a container.
+func (p *partitionFiles) rewrite(name string, slot snapshotSlot) error {
+	if err := p.writeSidecar(name, []sidecarEntry{slot.sidecarEntry}); err != nil {
+		return err
+	}
+	p.slots[name] = slot
+	return p.files.SyncDirectory(p.directory)
+}
+
+// remove deletes a container and its sidecar.
+func (p *partitionFiles) remove(name string) error {
+	if err := ignoreMissing(p.files.Remove(p.path(name))); err != nil {
+		return err
+	}
+	if err := ignoreMissing(p.files.Remove(p.path(name + sidecarSuffix))); err != nil {
+		return err
+	}
+	delete(p.slots, name)
+	return nil
+}
+
+// abandon makes the snapshots above sequence unusable for recovery. What a
+// restore to an epoch may still ask for stays.
+func (p *partitionFiles) abandon(sequence int64) error {
+	for name, slot := range p.slots {
+		if slot.Sequence <= sequence || slot.Abandoned {
+			continue
+		}
+		if slot.Epoch == NoEpoch || !slot.Confirmed {
+			if err := p.remove(name); err != nil {
+				return err
+			}
+			continue
+		}
+		slot.Abandoned = true
+		if err := p.rewrite(name, slot); err != nil {
+			return err
+		}
+	}
+	return p.files.SyncDirectory(p.directory)
+}
+
+// retain deletes the oldest barrier snapshots beyond a number of epochs, except
+// the newest confirmed one, and the journal that no snapshot needs.
+func (p *partitionFiles) retain(epochs int) error {
+	var slots []snapshotSlot
+	confirmed := int64(0)
+	for _, slot := range p.slots {
+		if slot.Epoch != NoEpoch && slot.Sequence > 0 {
+			slots = append(slots, slot)
+			if slot.Confirmed {
+				confirmed = max(confirmed, slot.Sequence)
+			}
+		}
+	}
+	slices.SortFunc(slots, func(a, b snapshotSlot) int { return cmp.Compare(b.Sequence, a.Sequence) })
+	for _, slot := range slots[min(epochs, len(slots)):] {
+		if slot.Sequence == confirmed {
+			continue
+		}
+		if err := p.remove(p.container(slot.Epoch)); err != nil {
+			return err
+		}
+	}
+	return p.trimJournal()
+}
+
+// trimJournal deletes the segments that lie before every snapshot that recovery
+// could start from.
+func (p *partitionFiles) trimJournal() error {
+	oldest := int64(math.MaxInt64)
+	for _, slot := range p.slots {
+		if slot.Sequence > 0 && !slot.Abandoned {
+			oldest = min(oldest, slot.Sequence)
+		}
+	}
+	return p.dropSegments(func(segment journalSegment) bool { return segment.sequence < oldest })
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// DefaultRetainedEpochs is how many barrier snapshots of a partition a
+// [FileStateStore] keeps.
+const DefaultRetainedEpochs = 100
+
+// lockRetry is the pause between attempts at a lock that another process holds.
+const lockRetry = 5 * time.Millisecond
+
+// FileStateStore keeps snapshots and round journals as files in one directory.
+//
+// The state of a partition lies in partition-<n>.snapshot, and that of a barrier
+// in partition-<n>-epoch-<e>.snapshot, in the container that all implementations
+// of the library share. A file of the same name with .meta behind it tells what
+// the state stands for and holds its checksum. Files and directory are synced
+// before a save returns, and a save that a crash cuts short leaves the snapshot
+// before it in place.
+//
+// One directory belongs to the members of one consumer group, since its files
+// are named by partition alone. It is locked against other processes at the
+// first claim of a partition, unless [WithSharedDirectory] is given. A
+// FileStateStore is safe for concurrent use by multiple goroutines.
+type FileStateStore struct {
+	directory string
+	files     fileSystem
+	retained  int
+	shared    bool
+
+	mu          sync.Mutex // guards what follows
+	processLock io.Closer
+	partitions  map[int]*partitionFiles
+}
+
+var _ JournalStore = (*FileStateStore)(nil)
+
+// FileStateStoreOption configures a [FileStateStore].
+type FileStateStoreOption func(*FileStateStore)
+
+// WithStateGroup keeps the files in a directory named group below the store's,
+// so that several consumer groups can use one directory. The characters outside
+// A-Z, a-z, 0-9, dot, underscore and hyphen become underscores in the name.
+func WithStateGroup(group string) FileStateStoreOption {
+	return func(s *FileStateStore) {
+		s.directory = filepath.Join(s.directory, directoryName(group))
+	}
+}
+
+// WithRetainedEpochs sets how many barrier snapshots of a partition are kept.
+// The default is [DefaultRetainedEpochs]. The newest confirmed one is always
+// kept.
+func WithRetainedEpochs(epochs int) FileStateStoreOption {
+	return func(s *FileStateStore) { s.retained = epochs }
+}
+
+// WithSharedDirectory lets several processes, members of one group, use the
+// directory at once. Each partition then belongs to the process that claimed it
+// last.
+func WithSharedDirectory() FileStateStoreOption {
+	return func(s *FileStateStore) { s.shared = true }
+}
+
+// NewFileStateStore returns a store in directory, which is made at the first
+// save.
+func NewFileStateStore(directory string) *FileStateStore {
+	return &FileStateStore{
+		directory:  directory,
+		files:      osFileSystem{},
+		retained:   DefaultRetainedEpochs,
+		partitions: map[int]*partitionFiles{},
+	}
+}
+
+// OpenFileStateStore returns a store in directory with options. It makes the
+// directory and, unless it is shared, locks it against other processes.
+func OpenFileStateStore(directory string, options ...FileStateStoreOption) (*FileStateStore, error) {
+	s := NewFileStateStore(directory)
+	var errs []error
+	if directory == "" {
+		errs = append(errs, errors.New("columnar: a file state store needs a directory"))
+	}
+	for i, option := range options {
+		if option == nil {
+			errs = append(errs, fmt.Errorf("columnar: file state store option %d is nil", i))
+			continue
+		}
+		option(s)
+	}
+	if s.retained < 1 {
+		errs = append(errs, fmt.Errorf("columnar: %d retained epochs; at least one is needed", s.retained))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if err := s.lockDirectory(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close gives the directory free for other processes. The store holds no
+// unsaved data, and may be used again.
+func (s *FileStateStore) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, p := range s.partitions {
+		p.turn <- struct{}{}
+		errs = append(errs, p.closeJournal())
+		<-p.turn
+	}
+	if s.processLock != nil {
+		errs = append(errs, s.processLock.Close())
+		s.processLock = nil
+	}
+	return errors.Join(errs...)
+}
+
+// Load returns the state saved for partition and epoch, and an empty map when
+// there is none. Bytes that are not those that were saved are an error.
+func (s *FileStateStore) Load(partition int, epoch int64) (map[string][]byte, error) {
+	state := map[string][]byte{}
+	err := s.exclusive(context.Background(), partition, func(p *partitionFiles) error {
+		loaded, err := p.load(epoch, 0)
+		if loaded != nil {
+			state = loaded
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot load partition %d state: %w", partition, err)
+	}
+	return state, nil
+}
+
+// Save replaces what is stored for partition and epoch. A runner saves with
+// [FileStateStore.SaveSnapshot] instead: it cannot recover from a snapshot
+// without positions.
+func (s *FileStateStore) Save(partition int, epoch int64, snapshot map[string][]byte) error {
+	info := SnapshotInfo{Partition: partition, Epoch: epoch, TakenAt: time.Now()}
+	err := s.exclusive(context.Background(), partition, func(p *partitionFiles) error {
+		if err := p.scan(); err != nil {
+			return err
+		}
+		_, err := p.save(info, snapshot)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("cannot save partition %d state: %w", partition, err)
+	}
+	return nil
+}
+
+// Claim makes the caller the owner of partition: see [SnapshotStore]. It removes
+// what saves that a crash cut short have left.
+func (s *FileStateStore) Claim(ctx context.Context, partition int) (int64, error) {
+	if err := s.lockDirectory(); err != nil {
+		return 0, err
+	}
+	var generation int64
+	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
+		if err := p.removeTemporaries(); err != nil {
+			return err
+		}
+		var err error
+		generation, err = p.claim()
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("columnar: claiming state of partition %d: %w", partition, err)
+	}
+	return generation, nil
+}
+
+// SaveSnapshot stores a snapshot durably: see [SnapshotStore].
+func (s *FileStateStore) SaveSnapshot(ctx context.Context, info SnapshotInfo, state map[string][]byte) (SnapshotInfo, error) {
+	var saved SnapshotInfo
+	err := s.exclusive(ctx, info.Partition, func(p *partitionFiles) error {
+		if err := p.own(info.Generation); err != nil {
+			return err
+		}
+		var err error
+		if saved, err = p.save(info, state); err != nil || !info.Confirmed {
+			return err
+		}
+		return p.trimJournal()
+	})
+	if err != nil {
+		return SnapshotInfo{}, fmt.Errorf("cannot save partition %d state: %w", info.Partition, err)
+	}
+	return saved, nil
+}
+
+// Snapshots lists the snapshots of partition: see [SnapshotStore].
+func (s *FileStateStore) Snapshots(ctx context.Context, partition int) ([]SnapshotInfo, error) {
+	var infos []SnapshotInfo
+	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
+		if err := p.scan(); err != nil {
+			return err
+		}
+		infos = p.infos()
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("columnar: listing state of partition %d: %w", partition, err)
+	}
+	return infos, nil
+}
+
+// LoadSnapshot returns the state of a listed snapshot: see [SnapshotStore].
+func (s *FileStateStore) LoadSnapshot(ctx context.Context, info SnapshotInfo) (map[string][]byte, error) {
+	var state map[string][]byte
+	err := s.exclusive(ctx, info.Partition, func(p *partitionFiles) error {
+		var err error
+		if err = info.Damage; err != nil {
+			return err
+		}
+		state, err = p.load(info.Epoch, info.Sequence)
+		if state == nil && err == nil {
+			err = p.damage(info.Epoch, p.container(info.Epoch), fs.ErrNotExist)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot load partition %d state: %w", info.Partition, err)
+	}
+	return state, nil
+}
+
+// ConfirmSnapshot marks a snapshot confirmed and deletes the barrier snapshots
+// that retention does not keep: see [SnapshotStore].
+func (s *FileStateStore) ConfirmSnapshot(ctx context.Context, info SnapshotInfo) error {
+	err := s.exclusive(ctx, info.Partition, func(p *partitionFiles) error {
+		if err := p.own(info.Generation); err != nil {
+			return err
+		}
+		if err := p.confirm(info); err != nil {
+			return err
+		}
+		return p.retain(s.retained)
+	})
+	if err != nil {
+		return fmt.Errorf("columnar: confirming state of partition %d at epoch %d: %w", info.Partition, info.Epoch, err)
+	}
+	return nil
+}
+
+// Abandon makes newer snapshots unusable for recovery: see [SnapshotStore].
+func (s *FileStateStore) Abandon(ctx context.Context, partition int, generation, sequence int64) error {
+	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
+		if err := p.own(generation); err != nil {
+			return err
+		}
+		return p.abandon(sequence)
+	})
+	if err != nil {
+		return fmt.Errorf("columnar: abandoning state of partition %d: %w", partition, err)
+	}
+	return nil
+}
+
+// AppendRound adds a round to the journal: see [JournalStore].
+func (s *FileStateStore) AppendRound(ctx context.Context, partition int, generation int64, round []byte) error {
+	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
+		if err := p.own(generation); err != nil {
+			return err
+		}
+		return p.appendRound(generation, round)
+	})
+	if err != nil {
+		return fmt.Errorf("columnar: writing the journal of partition %d: %w", partition, err)
+	}
+	return nil
+}
+
+// DropRounds removes the journal since a snapshot: see [JournalStore].
+func (s *FileStateStore) DropRounds(ctx context.Context, partition int, generation, sequence int64) error {
+	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
+		if err := p.own(generation); err != nil {
+			return err
+		}
+		return p.dropSegments(func(segment journalSegment) bool { return segment.sequence >= sequence })
+	})
+	if err != nil {
+		return fmt.Errorf("columnar: removing the journal of partition %d: %w", partition, err)
+	}
+	return nil
+}
+
+// Rounds returns the journal since a snapshot: see [JournalStore].
+func (s *FileStateStore) Rounds(ctx context.Context, partition int, sequence int64) ([][]byte, error) {
+	var rounds [][]byte
+	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
+		var err error
+		rounds, err = p.rounds(sequence)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("columnar: reading the journal of partition %d: %w", partition, err)
+	}
+	return rounds, nil
+}
+
+// lockDirectory makes the directory and locks it against other processes.
+func (s *FileStateStore) lockDirectory() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.files.MakeDirectory(s.directory); err != nil {
+		return fmt.Errorf("columnar: state directory: %w", err)
+	}
+	if s.shared || s.processLock != nil {
+		return nil
+	}
+	lock, err := s.files.LockForProcess(filepath.Join(s.directory, "directory.lock"))
+	if err != nil {
+		return fmt.Errorf("columnar: state directory %s is in use by another process: %w", s.directory, err)
+	}
+	s.processLock = lock
+	return nil
+}
+
+// exclusive runs f while neither this process nor another uses the files of
+// partition.
+func (s *FileStateStore) exclusive(ctx context.Context, partition int, f func(*partitionFiles) error) error {
+	if partition < 0 {
+		return fmt.Errorf("partition number %d is negative", partition)
+	}
+	s.mu.Lock()
+	p := s.partitions[partition]
+	if p == nil {
+		p = newPartitionFiles(s.files, s.directory, partition)
+		s.partitions[partition] = p
+	}
+	s.mu.Unlock()
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-p.turn }()
+	lock, err := p.lock(ctx)
+	if err != nil {
+		return err
+	}
+	return firstError(f(p), lock.Close())
+}
+
+// directoryName maps a group's name to one path element.
+func directoryName(group string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '_'
+	}, group)
+	if strings.Trim(name, ".") == "" {
+		return "_" + name
+	}
+	return name
+}
+
+func parentDirectory(path string) string { return filepath.Dir(filepath.Clean(path)) }
+
+// ignoreMissing turns the error for a file that does not exist into none.
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
