@@ -4,13 +4,16 @@ SHELL := bash
 MAKEFLAGS += --warn-undefined-variables --no-builtin-rules --no-print-directory
 .DEFAULT_GOAL := help
 
-# What a caller may set: make fuzz FUZZTIME=1m, make bench BENCH=Codec COUNT=5 PKG=./columnar
+# What a caller may set: make test PKG=./schema, make fuzz FUZZTIME=1m, make bench BENCH=Codec COUNT=5
 FUZZTIME ?= 10s
 BENCH ?= .
 COUNT ?= 10
 PKG ?= ./...
 OLD ?=
 NEW ?=
+
+# The folder that PKG names, for what searches files.
+FOLDER = $(patsubst %/...,%,$(PKG))
 
 TOOL := go tool -modfile=.ci/tools.mod
 
@@ -48,7 +51,7 @@ build: ## Compile every package
 
 .PHONY: test
 test: ## Run all tests that need nothing but Go, under the race detector
-	go test -race -shuffle=on ./...
+	go test -race -shuffle=on $(PKG)
 
 .PHONY: synctests
 synctests: ## Run the Kafka client's packages with its locks visible to fake time
@@ -56,15 +59,15 @@ synctests: ## Run the Kafka client's packages with its locks visible to fake tim
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME
-	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed -E 's|^(.*)/[^/]+:[0-9]+:func (.*)$$|\1 \2|' | sort -u | \
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' $(FOLDER) | sed -E 's|^(.*)/[^/]+:[0-9]+:func (.*)$$|\1 \2|' | sort -u | \
 	while read -r dir target; do \
 		echo "$$dir $$target"; \
 		go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; \
 	done
 
 .PHONY: stress
-stress: ## Repeat the randomised tests with fresh seeds
-	go test -race -shuffle=on -count=20 -run 'Relation|Random|Model|Script|Crash' ./...
+stress: ## Repeat all tests COUNT times, in other orders and with other seeds
+	go test -race -shuffle=on -timeout 1h -count $(COUNT) $(PKG)
 
 .PHONY: bench
 bench: ## Run the benchmarks COUNT times and keep the output in build/bench.txt
@@ -83,7 +86,7 @@ bench-compare: ## Compare two files of benchmark output: OLD=a.txt NEW=b.txt
 .PHONY: cover
 cover: ## Measure the coverage of each package, details in build/cover.out
 	@mkdir -p build
-	go test -coverprofile build/cover.out ./...
+	go test -coverprofile build/cover.out $(PKG)
 	@go tool cover -func build/cover.out | tail -n 1
 
 .PHONY: api
@@ -99,14 +102,14 @@ examples: ## Run every example against doubles and compare what it prints
 	go test ./examples/...
 
 # The integration tests, by their build tag: folders and names.
-INTEGRATION_FILES = $$(grep -rl --include='*_test.go' '^//go:build integration' . || true)
+INTEGRATION_FILES = $$(grep -rl --include='*_test.go' '^//go:build integration' $(FOLDER) || true)
 
 .PHONY: integration
 integration: build/withkafka ## Run the integration tests on a broker and a registry that it starts
 	@files="$(INTEGRATION_FILES)"; \
 	packages=$$(dirname $$files | sort -u); \
 	tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | sort -u | paste -sd '|'); \
-	build/withkafka go test -race -count=1 -p 1 -timeout 15m -tags integration -run "^($$tests)$$" $$packages
+	exec build/withkafka go test -race -count=1 -p 1 -timeout 15m -tags integration -run "^($$tests)$$" $$packages
 
 .PHONY: build/withkafka
 build/withkafka:
