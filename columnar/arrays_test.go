@@ -144,7 +144,7 @@ func appendRandom(r *rand.Rand, builder array.Builder) {
 	case array.StringLikeBuilder:
 		b.Append(text())
 	case array.BinaryLikeBuilder:
-		b.Append([]byte(text()))
+		b.Append([]byte("<" + text()))
 	case *array.FixedSizeBinaryBuilder:
 		b.Append(fmt.Appendf(nil, "%05d", r.IntN(1e5)))
 	case *array.Date32Builder:

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// jsonKind tells how the values of a column are read from JSON.
+type jsonKind uint8
+
+const (
+	jsonNull jsonKind = iota
+	jsonBool
+	jsonSigned
+	jsonUnsigned
+	jsonFloat
+	jsonDecimal
+	jsonText
+	jsonRaw // the text of any value
+	jsonBinary
+	jsonFixedBinary
+	jsonDate
+	jsonClock
+	jsonTimestamp
+	jsonDuration
+	jsonList
+	jsonFixedList
+	jsonStruct
+	jsonMap
+)
+
+// jsonNode is the plan to read one column, or one part of a nested column.
+type jsonNode struct {
+	kind     jsonKind
+	name     string
+	nullable bool
+	dt       arrow.DataType
+	width    int    // bytes of a value, or of an offset
+	limit    uint64 // largest magnitude of an integer, or largest offset
+	unit     arrow.TimeUnit
+	zoned    bool // a timestamp has a zone
+	size     int  // length of lists of a fixed size
+	children []jsonNode
+	members  map[string]int // the child of each member of an object
+}
+
+// newJSONNodes plans the fields of an object.
+func newJSONNodes(fields []arrow.Field) ([]jsonNode, map[string]int, error) {
+	nodes := make([]jsonNode, len(fields))
+	members := make(map[string]int, len(fields))
+	for i, field := range fields {
+		if _, twice := members[field.Name]; twice {
+			return nil, nil, fmt.Errorf("two fields are named %q", field.Name)
+		}
+		members[field.Name] = i
+		node, err := newJSONNode(field)
+		if err != nil {
+			return nil, nil, fmt.Errorf("field %q: %w", field.Name, err)
+		}
+		nodes[i] = node
+	}
+	return nodes, members, nil
+}
+
+func newJSONNode(field arrow.Field) (jsonNode, error) {
+	n := jsonNode{name: field.Name, nullable: field.Nullable, dt: field.Type}
+	if fixed, ok := field.Type.(arrow.FixedWidthDataType); ok {
+		n.width = fixed.BitWidth() / 8
+	}
+	switch dt := field.Type.(type) {
+	case *arrow.NullType:
+		n.kind = jsonNull
+	case *arrow.BooleanType:
+		n.kind = jsonBool
+	case *arrow.Int8Type, *arrow.Int16Type, *arrow.Int32Type, *arrow.Int64Type:
+		n.kind, n.limit = jsonSigned, math.MaxInt64>>(64-8*n.width)
+	case *arrow.Uint8Type, *arrow.Uint16Type, *arrow.Uint32Type, *arrow.Uint64Type:
+		n.kind, n.limit = jsonUnsigned, math.MaxUint64>>(64-8*n.width)
+	case *arrow.Float16Type, *arrow.Float32Type, *arrow.Float64Type:
+		n.kind = jsonFloat
+	case *arrow.StringType, *arrow.LargeStringType:
+		n.kind = jsonText
+		if text, ok := field.Metadata.GetValue(jsonFieldKey); ok && text == "true" {
+			n.kind = jsonRaw
+		}
+		n.setOffsets(dt.(arrow.OffsetsDataType))
+	case *arrow.BinaryType, *arrow.LargeBinaryType:
+		n.kind = jsonBinary
+		n.setOffsets(dt.(arrow.OffsetsDataType))
+	case *arrow.FixedSizeBinaryType:
+		n.kind = jsonFixedBinary
+	case arrow.DecimalType:
+		n.kind = jsonDecimal
+	case *arrow.Date32Type, *arrow.Date64Type:
+		n.kind, n.limit = jsonDate, math.MaxInt64>>(64-8*n.width)
+	case *arrow.Time32Type:
+		n.kind, n.unit, n.limit = jsonClock, dt.Unit, math.MaxInt32
+	case *arrow.Time64Type:
+		n.kind, n.unit, n.limit = jsonClock, dt.Unit, math.MaxInt64
+	case *arrow.TimestampType:
+		n.kind, n.unit, n.zoned, n.limit = jsonTimestamp, dt.Unit, dt.TimeZone != "", math.MaxInt64
+	case *arrow.DurationType:
+		n.kind, n.unit, n.limit = jsonDuration, dt.Unit, math.MaxInt64
+	case *arrow.ListType, *arrow.LargeListType, *arrow.FixedSizeListType:
+		n.kind = jsonList
+		if fixed, ok := dt.(*arrow.FixedSizeListType); ok {
+			n.kind, n.size = jsonFixedList, int(fixed.Len())
+		} else {
+			n.setOffsets(dt.(arrow.OffsetsDataType))
+		}
+		child, err := newJSONNode(dt.(arrow.ListLikeType).ElemField())
+		if err != nil {
+			return n, err
+		}
+		n.children = []jsonNode{child}
+	case *arrow.StructType:
+		n.kind = jsonStruct
+		var err error
+		if n.children, n.members, err = newJSONNodes(dt.Fields()); err != nil {
+			return n, err
+		}
+	case *arrow.MapType:
+		n.kind = jsonMap
+		if id := dt.KeyType().ID(); id != arrow.STRING && id != arrow.LARGE_STRING {
+			return n, fmt.Errorf("JSON members cannot be keys of type %s", dt.KeyType())
+		}
+		n.setOffsets(dt)
+		entries := jsonNode{kind: jsonStruct, dt: dt.Elem()}
+		var err error
+		if entries.children, _, err = newJSONNodes([]arrow.Field{dt.KeyField(), dt.ItemField()}); err != nil {
+			return n, err
+		}
+		n.children = []jsonNode{entries}
+	default:
+		return n, fmt.Errorf("JSON cannot be read into Arrow type %s", field.Type)
+	}
+	return n, nil
+}
+
+func (n *jsonNode) setOffsets(dt arrow.OffsetsDataType) {
+	n.width, n.limit = 4, math.MaxInt32
+	if dt.OffsetTypeTraits().BytesRequired(1) == 8 {
+		n.width, n.limit = 8, math.MaxInt64
+	}
+}

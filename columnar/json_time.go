@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+var (
+	errTimeText  = errors.New("text is not an RFC 3339 time")
+	errDateText  = errors.New("text is not a date of the form 2006-01-02")
+	errClockText = errors.New("text is not a time of day of the form 15:04:05")
+	errTimeRange = errors.New("time is out of the range of its column's unit")
+)
+
+// unitsPerSecond returns how many units a second has.
+func unitsPerSecond(unit arrow.TimeUnit) int64 {
+	switch unit {
+	case arrow.Second:
+		return 1
+	case arrow.Millisecond:
+		return 1e3
+	case arrow.Microsecond:
+		return 1e6
+	}
+	return 1e9
+}
+
+// digitsAt reads count digits at the start of text.
+func digitsAt(text []byte, count int) (v int, rest []byte, ok bool) {
+	if len(text) < count {
+		return 0, nil, false
+	}
+	for _, c := range text[:count] {
+		if c -= '0'; c > 9 {
+			return 0, nil, false
+		}
+		v = v*10 + int(c)
+	}
+	return v, text[count:], true
+}
+
+// parseDate reads a date at the start of text as days since the epoch.
+func parseDate(text []byte) (days int64, rest []byte, ok bool) {
+	year, rest, ok := digitsAt(text, 4)
+	if !ok || len(rest) < 6 || rest[0] != '-' || rest[3] != '-' {
+		return 0, nil, false
+	}
+	month, _, ok := digitsAt(rest[1:], 2)
+	day, _, ok2 := digitsAt(rest[4:], 2)
+	if !ok || !ok2 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) {
+		return 0, nil, false
+	}
+	return time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Unix() / 86400, rest[6:], true
+}
+
+func daysIn(year, month int) int {
+	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+}
+
+// parseClock reads a time of day at the start of text, with up to nine digits
+// of the fraction; further ones are skipped.
+func parseClock(text []byte) (seconds, nanos int64, rest []byte, ok bool) {
+	if len(text) < 8 || text[2] != ':' || text[5] != ':' {
+		return 0, 0, nil, false
+	}
+	hour, _, ok1 := digitsAt(text, 2)
+	minute, _, ok2 := digitsAt(text[3:], 2)
+	second, rest, ok3 := digitsAt(text[6:], 2)
+	if !ok1 || !ok2 || !ok3 || hour > 23 || minute > 59 || second > 59 {
+		return 0, 0, nil, false
+	}
+	if len(rest) > 0 && rest[0] == '.' {
+		rest = rest[1:]
+		scale := int64(1e8)
+		count := skipDigits(rest, 0)
+		if count == 0 {
+			return 0, 0, nil, false
+		}
+		for _, c := range rest[:count] {
+			nanos += int64(c-'0') * scale
+			scale /= 10
+		}
+		rest = rest[count:]
+	}
+	return int64(hour)*3600 + int64(minute)*60 + int64(second), nanos, rest, true
+}
+
+// parseTime reads an RFC 3339 time in a unit, and truncates what is finer. The
+// zone may be missing where zoned is false.
+func parseTime(text []byte, unit arrow.TimeUnit, zoned bool) (int64, error) {
+	days, rest, ok := parseDate(text)
+	if !ok || len(rest) == 0 || rest[0]|0x20 != 't' && rest[0] != ' ' {
+		return 0, errTimeText
+	}
+	seconds, nanos, rest, ok := parseClock(rest[1:])
+	if !ok {
+		return 0, errTimeText
+	}
+	offset, ok := parseZone(rest, zoned)
+	if !ok {
+		return 0, errTimeText
+	}
+	return inUnit(days*86400+seconds-offset, nanos, unit)
+}
+
+func parseZone(text []byte, zoned bool) (offset int64, ok bool) {
+	if len(text) == 0 {
+		return 0, !zoned
+	}
+	if len(text) == 1 {
+		return 0, text[0]|0x20 == 'z'
+	}
+	if len(text) != 6 || text[0] != '+' && text[0] != '-' || text[3] != ':' {
+		return 0, false
+	}
+	hour, _, ok1 := digitsAt(text[1:], 2)
+	minute, _, ok2 := digitsAt(text[4:], 2)
+	if !ok1 || !ok2 || hour > 23 || minute > 59 {
+		return 0, false
+	}
+	offset = int64(hour)*3600 + int64(minute)*60
+	if text[0] == '-' {
+		offset = -offset
+	}
+	return offset, true
+}
+
+// inUnit converts seconds since the epoch and nanoseconds of the second.
+func inUnit(seconds, nanos int64, unit arrow.TimeUnit) (int64, error) {
+	per := unitsPerSecond(unit)
+	if seconds > math.MaxInt64/per-1 || seconds < math.MinInt64/per+1 {
+		return 0, errTimeRange
+	}
+	return seconds*per + nanos/(1e9/per), nil
+}
+
+// appendTime appends units since the epoch as an RFC 3339 time in UTC.
+func appendTime(dst []byte, v int64, unit arrow.TimeUnit) ([]byte, error) {
+	per := unitsPerSecond(unit)
+	seconds, fraction := floorDivMod(v, per)
+	at := time.Unix(seconds, fraction*(1e9/per)).UTC()
+	if year := at.Year(); year < 0 || year > 9999 {
+		return dst, fmt.Errorf("time %d %s since the epoch has no RFC 3339 form", v, unit)
+	}
+	return at.AppendFormat(dst, time.RFC3339Nano), nil
+}
+
+// appendDate appends days since the epoch.
+func appendDate(dst []byte, days int64) ([]byte, error) {
+	const first, last = -719528, 2932896 // of the years 0 to 9999
+	if days < first || days > last {
+		return dst, fmt.Errorf("date %d days since the epoch has no RFC 3339 form", days)
+	}
+	return time.Unix(days*86400, 0).UTC().AppendFormat(dst, time.DateOnly), nil
+}
+
+// appendClock appends units since midnight as a time of day.
+func appendClock(dst []byte, v int64, unit arrow.TimeUnit) ([]byte, error) {
+	per := unitsPerSecond(unit)
+	if v < 0 || v >= 86400*per {
+		return dst, fmt.Errorf("time of day %d %s is not within a day", v, unit)
+	}
+	return time.Unix(v/per, v%per*(1e9/per)).UTC().AppendFormat(dst, "15:04:05.999999999"), nil
+}
+
+func floorDivMod(a, b int64) (quotient, remainder int64) {
+	quotient, remainder = a/b, a%b
+	if remainder < 0 {
+		return quotient - 1, remainder + b
+	}
+	return quotient, remainder
+}
