@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // fifoVariable makes this test a program that starts a service, which holds
@@ -36,6 +37,9 @@ func TestServiceDoesNotOutliveItsParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pipe.Close()
+	if err := pipe.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := io.ReadFull(pipe, make([]byte, len("up\n"))); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -111,6 +112,9 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer pipe.Close()
+			if err := pipe.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
 			if _, err := io.ReadFull(pipe, make([]byte, len("up\n"))); err != nil {
 				t.Fatal(err)
 			}
