@@ -94,24 +94,6 @@ func (e *DecodeError) Retriable() bool {
 	return false
 }
 
-// ColumnError says that a column, or its value in a row, cannot be encoded or
-// converted.
-type ColumnError struct {
-	Column string
-	Row    int // -1 for the whole column
-	Cause  error
-}
-
-func (e *ColumnError) Error() string {
-	if e.Row < 0 {
-		return fmt.Sprintf("column %q: %v", e.Column, e.Cause)
-	}
-	return fmt.Sprintf("column %q, row %d: %v", e.Column, e.Row, e.Cause)
-}
-
-// Unwrap returns what is wrong.
-func (e *ColumnError) Unwrap() error { return e.Cause }
-
 // failures collects the records of one Decode call that could not be decoded.
 type failures struct {
 	topic   string

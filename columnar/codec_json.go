@@ -4,7 +4,6 @@ package columnar
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,6 @@ var (
 	errNoRecords     = errors.New("decode called with an empty record batch")
 	errNoJSONSchema  = errors.New("a JSON codec without a schema cannot decode")
 	errTombstone     = errors.New("record has no value")
-	errNoColumn      = errors.New("there is no such column")
 	errBatchTooLarge = errors.New("the records' values do not fit one Arrow batch")
 )
 
@@ -203,18 +201,18 @@ func (c *JSONCodec) encodePlan(schema *arrow.Schema) (*jsonEncodePlan, error) {
 		name := restoreField(field).Name
 		prefix, err := memberPrefix(name, len(plan.value) == 0)
 		if err != nil {
-			return nil, &ColumnError{Column: name, Row: -1, Cause: err}
+			return nil, &ColumnError{Column: name, Row: noRow, Cause: err}
 		}
 		plan.value = append(plan.value, jsonEncodeField{i, name, prefix})
 	}
 	for i, name := range c.key {
 		at := slices.IndexFunc(plan.value, func(f jsonEncodeField) bool { return f.name == name })
 		if at < 0 {
-			return nil, &ColumnError{Column: name, Row: -1, Cause: errNoColumn}
+			return nil, &ColumnError{Column: name, Row: noRow, Cause: ErrNoColumn}
 		}
 		prefix, err := memberPrefix(name, i == 0)
 		if err != nil {
-			return nil, &ColumnError{Column: name, Row: -1, Cause: err}
+			return nil, &ColumnError{Column: name, Row: noRow, Cause: err}
 		}
 		plan.key = append(plan.key, jsonEncodeField{plan.value[at].index, name, prefix})
 	}
@@ -225,15 +223,7 @@ func (c *JSONCodec) encodePlan(schema *arrow.Schema) (*jsonEncodePlan, error) {
 // Encode makes a record of each row: a JSON object of the payload columns in
 // their order, with key, timestamp and headers from the metadata columns. A
 // value without a JSON form is a [ColumnError].
-func (c *JSONCodec) Encode(topic string, batch arrow.RecordBatch) ([]ProduceRecord, error) {
-	records, err := c.encode(batch)
-	if err != nil {
-		return nil, fmt.Errorf("columnar: cannot encode JSON for topic %q: %w", topic, err)
-	}
-	return records, nil
-}
-
-func (c *JSONCodec) encode(batch arrow.RecordBatch) ([]ProduceRecord, error) {
+func (c *JSONCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, error) {
 	plan, err := c.encodePlan(batch.Schema())
 	if err != nil {
 		return nil, err
@@ -294,7 +284,7 @@ func (c *JSONCodec) bind(batch arrow.RecordBatch, fields []jsonEncodeField) ([]j
 	for i, field := range fields {
 		values, err := c.form.appender(batch.Column(field.index), batch.Schema().Field(field.index).Metadata)
 		if err != nil {
-			return nil, &ColumnError{Column: field.name, Row: -1, Cause: err}
+			return nil, &ColumnError{Column: field.name, Row: noRow, Cause: err}
 		}
 		columns[i] = jsonColumn{field.name, field.prefix, values}
 	}

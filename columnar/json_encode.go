@@ -354,11 +354,11 @@ type jsonColumn struct {
 func (f jsonForm) column(field arrow.Field, arr arrow.Array, first bool) (jsonColumn, error) {
 	values, err := f.appender(arr, field.Metadata)
 	if err != nil {
-		return jsonColumn{}, &ColumnError{Column: field.Name, Row: -1, Cause: err}
+		return jsonColumn{}, &ColumnError{Column: field.Name, Row: noRow, Cause: err}
 	}
 	prefix, err := memberPrefix(field.Name, first)
 	if err != nil {
-		return jsonColumn{}, &ColumnError{Column: field.Name, Row: -1, Cause: err}
+		return jsonColumn{}, &ColumnError{Column: field.Name, Row: noRow, Cause: err}
 	}
 	return jsonColumn{field.Name, prefix, values}, nil
 }

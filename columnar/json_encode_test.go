@@ -66,7 +66,6 @@ func TestJSONRoundTripsRandomValues(t *testing.T) {
 	}
 }
 
-
 func TestJSONWritesShortestFloats(t *testing.T) {
 	mem := newCheckedAllocator(t)
 	builder := array.NewFloat64Builder(mem)
@@ -106,7 +105,9 @@ func TestJSONRefusesValuesWithoutForm(t *testing.T) {
 	float := func(v float64) func(array.Builder) {
 		return func(b array.Builder) { b.(*array.Float64Builder).Append(v) }
 	}
-	text := func(v string) func(array.Builder) { return func(b array.Builder) { b.(*array.StringBuilder).Append(v) } }
+	text := func(v string) func(array.Builder) {
+		return func(b array.Builder) { b.(*array.StringBuilder).Append(v) }
+	}
 	for _, test := range []struct {
 		field  arrow.Field
 		append func(array.Builder)
@@ -138,7 +139,7 @@ func TestJSONRefusesValuesWithoutForm(t *testing.T) {
 	interval := randomArray(newRand(t), mem, arrow.FixedWidthTypes.MonthInterval, 1)
 	defer interval.Release()
 	_, err := encodeColumn(t, mem, interval)
-	if want := `columnar: cannot encode JSON for topic "out": column "v": Arrow type month_interval has no JSON form`; err == nil || err.Error() != want {
+	if want := "columnar: column `v`: Arrow type month_interval has no JSON form"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %q", err, want)
 	}
 }
@@ -203,7 +204,7 @@ func TestWithJSONKeyMakesKeysOfColumns(t *testing.T) {
 		t.Errorf("records mismatch (-want +got):\n%s", diff)
 	}
 	missing := newTestJSONCodec(t, mem, nil, WithJSONKey("account"))
-	if _, err := missing.Encode("out", batch); !errors.Is(err, errNoColumn) || !strings.Contains(err.Error(), `"account"`) {
+	if _, err := missing.Encode("out", batch); !errors.Is(err, ErrNoColumn) || !strings.Contains(err.Error(), "`account`") {
 		t.Errorf("missing key column: error %v, want one that names it", err)
 	}
 }
