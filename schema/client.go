@@ -145,7 +145,10 @@ func parseBaseURL(base string) (*url.URL, error) {
 		}
 		return nil, fmt.Errorf("invalid registry base URL %q: %w", withoutUserInfo(base), err)
 	}
-	shown := parsed.Redacted()
+	shown := base
+	if parsed.User != nil {
+		shown = parsed.Redacted()
+	}
 	switch {
 	case parsed.Scheme == "" || parsed.Host == "":
 		return nil, fmt.Errorf("registry base URL %q has no scheme or host", shown)

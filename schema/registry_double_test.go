@@ -90,10 +90,14 @@ type handlerTransport struct{ handler http.Handler }
 
 func (t handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
+	received := r.Clone(r.Context())
+	if received.Body == nil {
+		received.Body = http.NoBody
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		t.handler.ServeHTTP(recorder, r)
+		t.handler.ServeHTTP(recorder, received)
 	}()
 	select {
 	case <-done:
