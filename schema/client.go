@@ -402,6 +402,7 @@ func statusError(res *http.Response) *RegistryError {
 		failure.text += fmt.Sprintf(": redirect to %s would change the method", location)
 		return failure
 	}
+	body = bytes.TrimRight(body, "\r\n")
 	if len(body) > maxErrorTextBytes {
 		body = append(body[:maxErrorTextBytes:maxErrorTextBytes], "..."...)
 	}

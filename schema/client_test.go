@@ -159,7 +159,9 @@ func TestEveryCallAsksForItsResource(t *testing.T) {
 		{"GET /mode/a", "", object, func(ctx context.Context, c *RegistryClient) (any, error) { return c.SubjectMode(ctx, "a") }, "READONLY"},
 		{"GET /mode/a?defaultToGlobal=true", "", object, func(ctx context.Context, c *RegistryClient) (any, error) { return c.EffectiveMode(ctx, "a") }, "READONLY"},
 		{"PUT /mode", `{"mode":"READONLY"}`, object, func(ctx context.Context, c *RegistryClient) (any, error) { return c.SetMode(ctx, "READONLY") }, "READONLY"},
-		{"PUT /mode/a", `{"mode":"READONLY"}`, object, func(ctx context.Context, c *RegistryClient) (any, error) { return c.SetSubjectMode(ctx, "a", "READONLY") }, "READONLY"},
+		{"PUT /mode/a", `{"mode":"READONLY"}`, object, func(ctx context.Context, c *RegistryClient) (any, error) {
+			return c.SetSubjectMode(ctx, "a", "READONLY")
+		}, "READONLY"},
 		{"DELETE /mode/a", "", object, func(ctx context.Context, c *RegistryClient) (any, error) { return c.DeleteSubjectMode(ctx, "a") }, "READONLY"},
 		{"POST /compatibility/subjects/a/versions?verbose=true", `{"schema":"\"int\""}`, `{"is_compatible":false,"messages":["why"]}`, func(ctx context.Context, c *RegistryClient) (any, error) {
 			return c.CheckCompatibility(ctx, "a", schema)

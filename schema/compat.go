@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -114,5 +115,17 @@ func checkHistory[S any](history []S, candidate S, mode CompatibilityMode, viola
 // latestReads reports why the latest schema of a subject cannot read what the
 // local one describes; nil when it can.
 func latestReads(latest, local *writerSchema) error {
-	return nil
+	history := []ResolvedSchema{local.sources()}
+	var result CompatibilityResult
+	var err error
+	switch latest.kind {
+	case KindJSON:
+		result, err = CheckJSONCompatibility(history, latest.sources(), Backward)
+	default:
+		return nil
+	}
+	if err == nil && !result.Compatible {
+		err = errors.New(strings.Join(result.Incompatibilities, "; "))
+	}
+	return err
 }

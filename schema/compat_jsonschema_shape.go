@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// jsonTypes is a set of the types of JSON values. Numbers are two of them, so
+// that an integer is a number and not the other way round.
+type jsonTypes uint8
+
+const (
+	jsonNull jsonTypes = 1 << iota
+	jsonBoolean
+	jsonInteger
+	jsonFraction
+	jsonString
+	jsonArray
+	jsonObject
+
+	jsonAnyType = 1<<7 - 1
+)
+
+func typesOf(s *jsonschema.Schema) jsonTypes {
+	if s.Types == nil || s.Types.IsEmpty() {
+		return jsonAnyType
+	}
+	var types jsonTypes
+	for _, name := range s.Types.ToStrings() {
+		switch name {
+		case "null":
+			types |= jsonNull
+		case "boolean":
+			types |= jsonBoolean
+		case "integer":
+			types |= jsonInteger
+		case "number":
+			types |= jsonInteger | jsonFraction
+		case "string":
+			types |= jsonString
+		case "array":
+			types |= jsonArray
+		case "object":
+			types |= jsonObject
+		}
+	}
+	return types
+}
+
+// conjuncts returns s and every schema that must hold with it, each once. A
+// schema that is nothing but a reference is left out for its target.
+func conjuncts(s *jsonschema.Schema) []*jsonschema.Schema {
+	var all, seen []*jsonschema.Schema
+	var add func(*jsonschema.Schema)
+	add = func(s *jsonschema.Schema) {
+		if s == nil || slices.Contains(seen, s) {
+			return
+		}
+		seen = append(seen, s)
+		if s.Ref == nil || s.DraftVersion >= 2019 {
+			all = append(all, s)
+		}
+		add(s.Ref)
+		add(s.RecursiveRef)
+		if s.DynamicRef != nil {
+			add(s.DynamicRef.Ref)
+		}
+		for _, part := range s.AllOf {
+			add(part)
+		}
+	}
+	add(s)
+	return all
+}
+
+// jsonShape is a set of documents: those that all of its schemas accept. It is
+// what a writer may have written.
+type jsonShape struct {
+	all   []*jsonschema.Schema
+	types jsonTypes
+	// split holds the schemas whose alternatives have been chosen.
+	split []*jsonschema.Schema
+}
+
+func shapeOf(schemas ...*jsonschema.Schema) jsonShape {
+	shape := jsonShape{types: jsonAnyType}
+	for _, s := range schemas {
+		shape = shape.and(s)
+	}
+	return shape
+}
+
+// and narrows a shape by one more schema.
+func (w jsonShape) and(s *jsonschema.Schema) jsonShape {
+	w.all = slices.Clone(w.all)
+	for _, part := range conjuncts(s) {
+		if !slices.Contains(w.all, part) {
+			w.all = append(w.all, part)
+			w.types &= typesOf(part)
+		}
+	}
+	return w
+}
+
+// key tells shapes apart within one comparison.
+func (w jsonShape) key() string {
+	addresses := make([]string, len(w.all))
+	for i, s := range w.all {
+		addresses[i] = fmt.Sprintf("%p", s)
+	}
+	slices.Sort(addresses)
+	return fmt.Sprint(addresses, w.types)
+}
+
+// empty reports whether no document is in the shape.
+func (w jsonShape) empty() bool {
+	return w.types == 0 || slices.ContainsFunc(w.all, refusesAll)
+}
+
+func refusesAll(s *jsonschema.Schema) bool { return s.Bool != nil && !*s.Bool }
+
+// alternatives returns the shapes of which w is the union, or nil when no choice
+// is left. Where a schema has both anyOf and oneOf the second stays undecided,
+// which only makes the shape larger.
+func (w jsonShape) alternatives() []jsonShape {
+	for _, s := range w.all {
+		branches := s.AnyOf
+		if len(branches) == 0 {
+			branches = s.OneOf
+		}
+		if len(branches) == 0 || slices.Contains(w.split, s) {
+			continue
+		}
+		union := make([]jsonShape, len(branches))
+		for i, branch := range branches {
+			union[i] = w.and(branch)
+			union[i].split = append(slices.Clone(w.split), s)
+		}
+		return union
+	}
+	return nil
+}
+
+// byType splits a shape into one for each type.
+func (w jsonShape) byType() []jsonShape {
+	var parts []jsonShape
+	for bit := jsonNull; bit <= jsonObject; bit <<= 1 {
+		if w.types&bit == 0 {
+			continue
+		}
+		part := w
+		part.types = bit
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// values returns every document of a finite shape.
+func (w jsonShape) values() ([]any, bool) {
+	for _, s := range w.all {
+		if s.Const != nil {
+			return []any{*s.Const}, true
+		}
+		if s.Enum != nil {
+			return s.Enum.Values, true
+		}
+	}
+	if w.types&^(jsonNull|jsonBoolean) != 0 {
+		return nil, false
+	}
+	var values []any
+	if w.types&jsonNull != 0 {
+		values = append(values, nil)
+	}
+	if w.types&jsonBoolean != 0 {
+		values = append(values, false, true)
+	}
+	return values, true
+}
+
+// declaredTypes is the type keyword of the shape, for messages.
+func (w jsonShape) declaredTypes() []string {
+	names := []string{}
+	for _, s := range w.all {
+		if s.Types == nil {
+			continue
+		}
+		for _, name := range s.Types.ToStrings() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+func (w jsonShape) any(holds func(*jsonschema.Schema) bool) bool {
+	return slices.ContainsFunc(w.all, holds)
+}
+
+// presence says what a writer may put in a place that another schema names.
+type presence int
+
+const (
+	never    presence = iota // the shape forbids it
+	declared                 // the shape says what may be there
+	open                     // the shape says nothing about it
+)
+
+// property returns what the shape says about the value of one property.
+func (w jsonShape) property(name string) (jsonShape, presence) {
+	found := shapeOf()
+	for _, s := range w.all {
+		schemas, closed := propertySchemas(s, name)
+		if closed {
+			return jsonShape{}, never
+		}
+		for _, schema := range schemas {
+			found = found.and(schema)
+		}
+	}
+	if len(found.all) > 0 {
+		return found, declared
+	}
+	if w.any(func(s *jsonschema.Schema) bool {
+		return s.UnevaluatedProperties != nil && refusesAll(s.UnevaluatedProperties)
+	}) {
+		return jsonShape{}, never
+	}
+	return found, open
+}
+
+// propertySchemas returns the schemas of s that apply to a property, and whether
+// s forbids it.
+func propertySchemas(s *jsonschema.Schema, name string) (schemas []*jsonschema.Schema, closed bool) {
+	if schema, ok := s.Properties[name]; ok {
+		schemas = append(schemas, schema)
+	}
+	for pattern, schema := range s.PatternProperties {
+		if pattern.MatchString(name) {
+			schemas = append(schemas, schema)
+		}
+	}
+	if len(schemas) > 0 {
+		return schemas, false
+	}
+	additional, closed := restOf(s.AdditionalProperties)
+	if additional != nil {
+		schemas = append(schemas, additional)
+	}
+	return schemas, closed
+}
+
+// restOf reads additionalProperties or additionalItems: nil without a schema.
+func restOf(keyword any) (schema *jsonschema.Schema, closed bool) {
+	switch v := keyword.(type) {
+	case bool:
+		return nil, !v
+	case *jsonschema.Schema:
+		return v, refusesAll(v)
+	default:
+		return nil, false
+	}
+}
+
+// additional returns what the shape says about properties that no schema names.
+func (w jsonShape) additional() (jsonShape, presence) {
+	found := shapeOf()
+	for _, s := range w.all {
+		schema, closed := restOf(s.AdditionalProperties)
+		if closed || s.UnevaluatedProperties != nil && refusesAll(s.UnevaluatedProperties) {
+			return jsonShape{}, never
+		}
+		if schema != nil {
+			found = found.and(schema)
+		}
+	}
+	if len(found.all) > 0 {
+		return found, declared
+	}
+	return found, open
+}
+
+// propertyNames returns the properties that the shape names, sorted.
+func (w jsonShape) propertyNames() []string {
+	names := map[string]bool{}
+	for _, s := range w.all {
+		for name := range s.Properties {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// patterns returns the pattern properties of the shape, by pattern.
+func (w jsonShape) patterns() map[string]jsonShape {
+	found := map[string]jsonShape{}
+	for _, s := range w.all {
+		for pattern, schema := range s.PatternProperties {
+			known, ok := found[pattern.String()]
+			if !ok {
+				known = shapeOf()
+			}
+			found[pattern.String()] = known.and(schema)
+		}
+	}
+	return found
+}
+
+func (w jsonShape) requires(name string) bool {
+	return w.any(func(s *jsonschema.Schema) bool { return slices.Contains(s.Required, name) })
+}
+
+// tuple is the array part of one schema.
+type tuple struct {
+	prefix []*jsonschema.Schema
+	rest   *jsonschema.Schema // nil when it says nothing
+	closed bool               // nothing may follow the prefix
+}
+
+func tupleOf(s *jsonschema.Schema) tuple {
+	if s.DraftVersion >= 2020 {
+		return tuple{prefix: s.PrefixItems, rest: s.Items2020, closed: s.Items2020 != nil && refusesAll(s.Items2020)}
+	}
+	switch items := s.Items.(type) {
+	case *jsonschema.Schema:
+		return tuple{rest: items, closed: refusesAll(items)}
+	case []*jsonschema.Schema:
+		rest, closed := restOf(s.AdditionalItems)
+		return tuple{prefix: items, rest: rest, closed: closed}
+	case bool:
+		return tuple{closed: !items}
+	default:
+		return tuple{}
+	}
+}
+
+// item returns what the shape says about the element at i; an i of -1 stands
+// for the elements after every prefix.
+func (w jsonShape) item(i int) (jsonShape, presence) {
+	found := shapeOf()
+	for _, s := range w.all {
+		t := tupleOf(s)
+		switch {
+		case i >= 0 && i < len(t.prefix):
+			found = found.and(t.prefix[i])
+		case t.closed:
+			return jsonShape{}, never
+		case t.rest != nil:
+			found = found.and(t.rest)
+		}
+		if i >= 0 && s.MaxItems != nil && i >= *s.MaxItems {
+			return jsonShape{}, never
+		}
+	}
+	if len(found.all) > 0 {
+		return found, declared
+	}
+	return found, open
+}
+
+// prefixItems returns the length of the longest prefix.
+func (w jsonShape) prefixItems() int {
+	longest := 0
+	for _, s := range w.all {
+		longest = max(longest, len(tupleOf(s).prefix))
+	}
+	return longest
+}
+
+// least returns the largest of a lower bound's values, or nil.
+func (w jsonShape) least(bound func(*jsonschema.Schema) *int) *int {
+	var found *int
+	for _, s := range w.all {
+		if v := bound(s); v != nil && (found == nil || *v > *found) {
+			found = v
+		}
+	}
+	return found
+}
+
+// most returns the smallest of an upper bound's values, or nil.
+func (w jsonShape) most(bound func(*jsonschema.Schema) *int) *int {
+	var found *int
+	for _, s := range w.all {
+		if v := bound(s); v != nil && (found == nil || *v < *found) {
+			found = v
+		}
+	}
+	return found
+}
+
+// within reports whether all numbers of the shape keep a bound, inclusive or
+// not. The sign is 1 for an upper and -1 for a lower bound.
+func (w jsonShape) within(bound *big.Rat, inclusive bool, sign int) bool {
+	return w.any(func(s *jsonschema.Schema) bool {
+		including, excluding := s.Maximum, s.ExclusiveMaximum
+		if sign < 0 {
+			including, excluding = s.Minimum, s.ExclusiveMinimum
+		}
+		if excluding != nil && excluding.Cmp(bound)*sign <= 0 {
+			return true
+		}
+		if including == nil {
+			return false
+		}
+		c := including.Cmp(bound) * sign
+		return c < 0 || c == 0 && inclusive
+	})
+}
+
+// shortJSON shows a value in a message.
+func shortJSON(value any) string {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	if len(data) > 80 {
+		return string(data[:77]) + "..."
+	}
+	return string(data)
+}
