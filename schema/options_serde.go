@@ -21,6 +21,7 @@ type serdeOptions struct {
 	problems       []error
 
 	json jsonOptions
+	avro avroOptions
 }
 
 type limitedOption struct {

@@ -171,6 +171,20 @@ func (c *Cursor) Fixed(size int) ([]byte, *DatumError) {
 // Bytes reads bytes with their length. The result is part of the slice that the
 // cursor reads.
 func (c *Cursor) Bytes() ([]byte, *DatumError) {
+	if c.pos < len(c.data) {
+		// A length below 64 is one even byte.
+		if b := c.data[c.pos]; b < 0x80 && b&1 == 0 {
+			start := c.pos + 1
+			if end := start + int(b>>1); end <= len(c.data) {
+				c.pos = end
+				return c.data[start:end:end], nil
+			}
+		}
+	}
+	return c.longBytes()
+}
+
+func (c *Cursor) longBytes() ([]byte, *DatumError) {
 	start := c.pos
 	n, err := c.Long()
 	if err != nil {

@@ -70,13 +70,12 @@ type DatumError struct {
 	// Reason says what is wrong there.
 	Reason string
 
-	// segments is the path from the innermost element outwards.
-	segments []string
+	path Path
 }
 
 // Path names the element that could not be read, such as
 // "order.items[3].price". It is empty for the datum as a whole.
-func (e *DatumError) Path() string { return joinPath(e.segments) }
+func (e *DatumError) Path() string { return e.path.String() }
 
 // Error returns the path, the offset and the reason.
 func (e *DatumError) Error() string {
@@ -88,21 +87,38 @@ func (e *DatumError) Error() string {
 
 // In puts the element into the record field of that name, and returns e.
 func (e *DatumError) In(field string) *DatumError {
-	e.segments = append(e.segments, field)
+	e.path.In(field)
 	return e
 }
 
 // At puts the element at an index of an array, and returns e.
 func (e *DatumError) At(index int) *DatumError {
-	e.segments = append(e.segments, "["+strconv.Itoa(index)+"]")
+	e.path.At(index)
 	return e
 }
 
 // Under puts the element under a key of a map, and returns e.
 func (e *DatumError) Under(key string) *DatumError {
-	e.segments = append(e.segments, "["+strconv.Quote(key)+"]")
+	e.path.Under(key)
 	return e
 }
+
+// Path names an element inside a value. It is built from the innermost segment
+// outwards. The zero value names the value as a whole.
+type Path struct{ segments []string }
+
+// In puts the element into the record field of that name.
+func (p *Path) In(field string) { p.segments = append(p.segments, field) }
+
+// At puts the element at an index of an array.
+func (p *Path) At(index int) { p.segments = append(p.segments, "["+strconv.Itoa(index)+"]") }
+
+// Under puts the element under a key of a map.
+func (p *Path) Under(key string) { p.segments = append(p.segments, "["+strconv.Quote(key)+"]") }
+
+// String returns the path from the outermost segment on, such as
+// "order.items[3].price". Of a very long path the middle is left out.
+func (p *Path) String() string { return joinPath(p.segments) }
 
 // maxPathSegments bounds the path of an element in a deep recursion: the
 // outermost and the innermost segments are kept.

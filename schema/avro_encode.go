@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"cmp"
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
+)
+
+// AvroValueError reports a Go value that its Avro schema cannot express.
+type AvroValueError struct {
+	path  avroplan.Path
+	cause error
+}
+
+// Path names the element that could not be written, such as
+// "order.items[3].price". It is empty for the value as a whole.
+func (e *AvroValueError) Path() string { return e.path.String() }
+
+// Error returns the path and the cause.
+func (e *AvroValueError) Error() string {
+	if path := e.Path(); path != "" {
+		return "field " + path + ": " + e.cause.Error()
+	}
+	return e.cause.Error()
+}
+
+// Unwrap returns what is wrong with the element.
+func (e *AvroValueError) Unwrap() error { return e.cause }
+
+func valueErrorf(format string, args ...any) *AvroValueError {
+	return &AvroValueError{cause: fmt.Errorf(format, args...)}
+}
+
+func (e *AvroValueError) in(field string) *AvroValueError {
+	e.path.In(field)
+	return e
+}
+
+func (e *AvroValueError) at(index int) *AvroValueError {
+	e.path.At(index)
+	return e
+}
+
+func (e *AvroValueError) under(key string) *AvroValueError {
+	e.path.Under(key)
+	return e
+}
+
+// avroBuffer takes the bytes of one datum.
+type avroBuffer struct {
+	data  []byte
+	depth int
+}
+
+// enter counts one more level of nesting, which leave takes back. The bound is
+// that of the reader; it also ends values that contain themselves.
+func (w *avroBuffer) enter() *AvroValueError {
+	if w.depth++; w.depth > avroplan.MaxDepth {
+		return valueErrorf("nesting exceeds %d levels", avroplan.MaxDepth)
+	}
+	return nil
+}
+
+func (w *avroBuffer) leave() { w.depth-- }
+
+// long adds an int, a long, an index or a count.
+func (w *avroBuffer) long(v int64) { w.data = avroplan.AppendLong(w.data, v) }
+
+// raw adds bytes as they are.
+func (w *avroBuffer) raw(v []byte) { w.data = append(w.data, v...) }
+
+// end adds the count of zero that ends an array or map.
+func (w *avroBuffer) end() { w.data = append(w.data, 0) }
+
+// avroEncode writes the value of the variable at p, which is of the type that
+// the function was compiled for. See avroDecode for the unsafe pointer.
+type avroEncode func(w *avroBuffer, p unsafe.Pointer) *AvroValueError
+
+// anyEncode writes a value of any Go type that suits its schema.
+type anyEncode func(w *avroBuffer, v any) *AvroValueError
+
+// encodeCompiler compiles schemas to functions that write Go values.
+type encodeCompiler struct {
+	// names holds the full names of Avro types that have a Go type of their
+	// own.
+	names map[reflect.Type]string
+
+	records map[*avroplan.Schema]*recordEncoder
+	structs map[encodeKey]*structEncoder
+
+	// dynamic holds what is compiled for Go types that turn up in interfaces:
+	// a *dynamicEncode by encodeKey. All compilers of a serde share it.
+	dynamic *sync.Map
+}
+
+type encodeKey struct {
+	schema *avroplan.Schema
+	typ    reflect.Type
+}
+
+func newEncodeCompiler(names map[reflect.Type]string, dynamic *sync.Map) *encodeCompiler {
+	return &encodeCompiler{
+		names: names, dynamic: dynamic,
+		records: make(map[*avroplan.Schema]*recordEncoder),
+		structs: make(map[encodeKey]*structEncoder),
+	}
+}
+
+var (
+	textAppenderType  = reflect.TypeFor[encoding.TextAppender]()
+	textMarshalerType = reflect.TypeFor[encoding.TextMarshaler]()
+)
+
+// cannotWrite is the error of a Go type that has no place in a schema.
+func cannotWrite(s *avroplan.Schema, t reflect.Type) error {
+	if s.Logical != avroplan.NoLogical {
+		return fmt.Errorf("Go type %v cannot be written as Avro %v %v", t, s.Kind, s.Logical)
+	}
+	return fmt.Errorf("Go type %v cannot be written as Avro %v", t, s.Kind)
+}
+
+// value compiles a schema for values of type t.
+func (k *encodeCompiler) value(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+	switch {
+	case t.Kind() == reflect.Interface:
+		return k.iface(s, t)
+	case s.Kind == avroplan.Union:
+		return k.union(s, t)
+	case t.Kind() == reflect.Pointer:
+		return k.pointer(s, t)
+	}
+	if encode := textual(s, t); encode != nil {
+		return encode, nil
+	}
+	switch s.Kind {
+	case avroplan.Boolean:
+		if t.Kind() == reflect.Bool {
+			return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+				w.data = avroplan.AppendBool(w.data, *(*bool)(p))
+				return nil
+			}, nil
+		}
+	case avroplan.Int, avroplan.Long:
+		return integerFrom(s, t)
+	case avroplan.Float, avroplan.Double:
+		return floatFrom(s, t)
+	case avroplan.String:
+		if t.Kind() == reflect.String {
+			return encodeString, nil
+		}
+		if isByteSlice(t) {
+			return encodeText, nil
+		}
+	case avroplan.Enum:
+		if t.Kind() == reflect.String {
+			return enumFrom(s), nil
+		}
+	case avroplan.Bytes, avroplan.Fixed:
+		return bytesFrom(s, t)
+	case avroplan.Array:
+		if t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
+			return k.slice(s, t)
+		}
+	case avroplan.Map:
+		if t.Kind() == reflect.Map && t.Key().Kind() == reflect.String {
+			return k.dictionary(s, t)
+		}
+	case avroplan.Record:
+		switch {
+		case t.Kind() == reflect.Struct && !isScalarStruct(t):
+			return k.structure(s, t)
+		case t.Kind() == reflect.Map && t.Key().Kind() == reflect.String:
+			return k.recordMap(s, t)
+		}
+	}
+	return nil, cannotWrite(s, t)
+}
+
+// iface compiles a schema for the values of an interface, whose Go types show
+// when they are written.
+func (k *encodeCompiler) iface(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+	encode, err := k.generic(s)
+	if err != nil {
+		return nil, err
+	}
+	if t.NumMethod() == 0 {
+		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError { return encode(w, *(*any)(p)) }, nil
+	}
+	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return encode(w, reflect.NewAt(t, p).Elem().Interface())
+	}, nil
+}
+
+// union compiles a union for values of one Go type. Nil pointers, slices and
+// maps are null. If several branches suit the type, the value decides as it
+// does in an interface.
+func (k *encodeCompiler) union(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+	null, branch := -1, -1
+	var encode avroEncode
+	var problems []error
+	for i, b := range s.Branches {
+		if b.Kind == avroplan.Null {
+			null = i
+			continue
+		}
+		e, err := k.value(b, t)
+		switch {
+		case err != nil:
+			problems = append(problems, err)
+		case encode != nil, isStringMap(t) && len(s.Branches) > 2:
+			return k.dynamicUnion(s, t)
+		default:
+			branch, encode = i, e
+		}
+	}
+	if encode == nil {
+		if problems == nil {
+			problems = append(problems, cannotWrite(s, t))
+		}
+		return nil, errors.Join(problems...)
+	}
+	write := func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		w.long(int64(branch))
+		return encode(w, p)
+	}
+	if null < 0 {
+		return write, nil
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice:
+		// The first word of each is nil exactly if the value is.
+		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+			if *(*unsafe.Pointer)(p) == nil {
+				w.long(int64(null))
+				return nil
+			}
+			return write(w, p)
+		}, nil
+	}
+	return write, nil
+}
+
+func isStringMap(t reflect.Type) bool {
+	return t.Kind() == reflect.Map && t.Key().Kind() == reflect.String
+}
+
+func (k *encodeCompiler) dynamicUnion(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+	encode, err := k.generic(s)
+	if err != nil {
+		return nil, err
+	}
+	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return encode(w, reflect.NewAt(t, p).Elem().Interface())
+	}, nil
+}
+
+func (k *encodeCompiler) pointer(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+	if s.Kind == avroplan.Null {
+		return nil, cannotWrite(s, t)
+	}
+	encode, err := k.value(s, t.Elem())
+	if err != nil {
+		return nil, err
+	}
+	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		v := *(*unsafe.Pointer)(p)
+		if v == nil {
+			return valueErrorf("nil %v for Avro %v", t, s.Kind)
+		}
+		return encode(w, v)
+	}, nil
+}
+
+// textual compiles a string or enum for a type that writes itself as text. It
+// returns nil for other schemas and types.
+func textual(s *avroplan.Schema, t reflect.Type) avroEncode {
+	if s.Kind != avroplan.String && s.Kind != avroplan.Enum {
+		return nil
+	}
+	pointer := reflect.PointerTo(t)
+	var text func(v any) ([]byte, error)
+	switch {
+	case pointer.Implements(textAppenderType):
+		text = func(v any) ([]byte, error) { return v.(encoding.TextAppender).AppendText(nil) }
+	case pointer.Implements(textMarshalerType):
+		text = func(v any) ([]byte, error) { return v.(encoding.TextMarshaler).MarshalText() }
+	default:
+		return nil
+	}
+	write := (*avroBuffer).text
+	if s.Kind == avroplan.Enum {
+		symbol := symbolWriter(s)
+		write = func(w *avroBuffer, text []byte) *AvroValueError { return symbol(w, string(text)) }
+	}
+	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		out, err := text(reflect.NewAt(t, p).Interface())
+		if err != nil {
+			return &AvroValueError{cause: err}
+		}
+		return write(w, out)
+	}
+}
+
+// slice compiles an array for slices and Go arrays.
+func (k *encodeCompiler) slice(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+	encode, err := k.value(s.Items, t.Elem())
+	if err != nil {
+		return nil, err
+	}
+	width := t.Elem().Size()
+	items := func(w *avroBuffer, item unsafe.Pointer, n int) *AvroValueError {
+		if err := w.enter(); err != nil {
+			return err
+		}
+		if n > 0 {
+			w.long(int64(n))
+		}
+		for i := range n {
+			if err := encode(w, unsafe.Add(item, uintptr(i)*width)); err != nil {
+				return err.at(i)
+			}
+		}
+		w.end()
+		w.leave()
+		return nil
+	}
+	if t.Kind() == reflect.Array {
+		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError { return items(w, p, t.Len()) }, nil
+	}
+	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		// Every slice has the layout of a slice of bytes.
+		v := (*[]byte)(p)
+		return items(w, unsafe.Pointer(unsafe.SliceData(*v)), len(*v))
+	}, nil
+}
+
+// dictionary compiles a map. The entries are written in the order of their
+// keys, so that equal values have equal bytes.
+func (k *encodeCompiler) dictionary(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+	encode, err := k.value(s.Items, t.Elem())
+	if err != nil {
+		return nil, err
+	}
+	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		if err := w.enter(); err != nil {
+			return err
+		}
+		entries := reflect.NewAt(t, p).Elem()
+		keys := entries.MapKeys()
+		if len(keys) > 0 {
+			w.long(int64(len(keys)))
+		}
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+		value := reflect.New(t.Elem()).Elem()
+		for _, key := range keys {
+			if err := w.string(key.String()); err != nil {
+				return err
+			}
+			value.Set(entries.MapIndex(key))
+			if err := encode(w, value.Addr().UnsafePointer()); err != nil {
+				return err.under(key.String())
+			}
+		}
+		w.end()
+		w.leave()
+		return nil
+	}, nil
+}

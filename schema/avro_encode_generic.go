@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
+)
+
+// generic compiles a schema for values whose Go type shows when they are
+// written: those of the generic mapping directly, others by their own type.
+func (k *encodeCompiler) generic(s *avroplan.Schema) (anyEncode, error) {
+	other := k.byType(s)
+	switch s.Kind {
+	case avroplan.Null:
+		return func(_ *avroBuffer, v any) *AvroValueError {
+			if !isNil(v) {
+				return valueErrorf("Go type %T cannot be written as Avro null", v)
+			}
+			return nil
+		}, nil
+	case avroplan.Boolean:
+		return func(w *avroBuffer, v any) *AvroValueError {
+			if v, ok := v.(bool); ok {
+				w.data = avroplan.AppendBool(w.data, v)
+				return nil
+			}
+			return other(w, v)
+		}, nil
+	case avroplan.Int, avroplan.Long:
+		return genericNumber(s, other), nil
+	case avroplan.Float, avroplan.Double:
+		return genericFloat(s, other), nil
+	case avroplan.String:
+		return func(w *avroBuffer, v any) *AvroValueError {
+			if v, ok := v.(string); ok {
+				return w.string(v)
+			}
+			return other(w, v)
+		}, nil
+	case avroplan.Enum:
+		symbol := symbolWriter(s)
+		return func(w *avroBuffer, v any) *AvroValueError {
+			if v, ok := v.(string); ok {
+				return symbol(w, v)
+			}
+			return other(w, v)
+		}, nil
+	case avroplan.Bytes, avroplan.Fixed:
+		return genericRaw(s, other)
+	case avroplan.Array:
+		return k.genericItems(s, other)
+	case avroplan.Map:
+		return k.genericEntries(s, other)
+	case avroplan.Union:
+		return k.genericUnion(s)
+	default:
+		e, err := k.record(s)
+		if err != nil {
+			return nil, err
+		}
+		return func(w *avroBuffer, v any) *AvroValueError {
+			if v, ok := v.(map[string]any); ok {
+				return e.encode(w, v)
+			}
+			return other(w, v)
+		}, nil
+	}
+}
+
+// genericNumber takes numbers of JSON too: float64 without a fraction and
+// json.Number.
+func genericNumber(s *avroplan.Schema, other anyEncode) anyEncode {
+	moment, clock := isMoment(s.Logical), isClock(s.Logical)
+	return func(w *avroBuffer, v any) *AvroValueError {
+		switch v := v.(type) {
+		case int:
+			return w.integer(s, int64(v))
+		case int64:
+			return w.integer(s, v)
+		case int32:
+			w.long(int64(v))
+			return nil
+		case float64:
+			if n := int64(v); float64(n) == v && n != math.MaxInt64 {
+				return w.integer(s, n)
+			}
+			return valueErrorf("%v is no Avro %v", v, s.Kind)
+		case json.Number:
+			n, err := strconv.ParseInt(v.String(), 10, 64)
+			if err != nil {
+				return valueErrorf("%v is no Avro %v", v, s.Kind)
+			}
+			return w.integer(s, n)
+		case time.Time:
+			if moment {
+				return w.moment(s, v)
+			}
+		case time.Duration:
+			if clock {
+				return w.clock(s, v)
+			}
+		}
+		return other(w, v)
+	}
+}
+
+func genericFloat(s *avroplan.Schema, other anyEncode) anyEncode {
+	double := s.Kind == avroplan.Double
+	return func(w *avroBuffer, v any) *AvroValueError {
+		switch v := v.(type) {
+		case float64:
+			if !double {
+				return w.narrow(v)
+			}
+			w.data = avroplan.AppendDouble(w.data, v)
+			return nil
+		case float32:
+			if double {
+				w.data = avroplan.AppendDouble(w.data, float64(v))
+			} else {
+				w.data = avroplan.AppendFloat(w.data, v)
+			}
+			return nil
+		case int:
+			return w.whole(s, int64(v))
+		case int64:
+			return w.whole(s, v)
+		case int32:
+			return w.whole(s, int64(v))
+		case json.Number:
+			f, err := v.Float64()
+			if err != nil {
+				return valueErrorf("%v is no Avro %v", v, s.Kind)
+			}
+			if double {
+				w.data = avroplan.AppendDouble(w.data, f)
+			} else {
+				w.data = avroplan.AppendFloat(w.data, float32(f))
+			}
+			return nil
+		}
+		return other(w, v)
+	}
+}
+
+// whole adds an integer as a float or double, which must hold it exactly.
+func (w *avroBuffer) whole(s *avroplan.Schema, v int64) *AvroValueError {
+	f := float64(v)
+	if int64(f) != v || f >= math.MaxInt64 {
+		return valueErrorf("%d is no Avro %v", v, s.Kind)
+	}
+	if s.Kind == avroplan.Float {
+		return w.narrow(f)
+	}
+	w.data = avroplan.AppendDouble(w.data, f)
+	return nil
+}
+
+func genericRaw(s *avroplan.Schema, other anyEncode) (anyEncode, error) {
+	var decimal *decimalType
+	if s.Logical == avroplan.Decimal {
+		var err error
+		if decimal, err = newDecimalType(s); err != nil {
+			return nil, err
+		}
+	}
+	return func(w *avroBuffer, v any) *AvroValueError {
+		switch v := v.(type) {
+		case []byte:
+			return w.bytes(s, v)
+		case *big.Rat:
+			if decimal != nil && v != nil {
+				return w.decimal(decimal, v)
+			}
+		case [16]byte:
+			if s.Kind == avroplan.Fixed {
+				return w.bytes(s, v[:])
+			}
+		case AvroDuration:
+			if s.Logical == avroplan.Duration {
+				w.duration(v)
+				return nil
+			}
+		}
+		return other(w, v)
+	}, nil
+}
+
+func (k *encodeCompiler) genericItems(s *avroplan.Schema, other anyEncode) (anyEncode, error) {
+	encode, err := k.generic(s.Items)
+	if err != nil {
+		return nil, err
+	}
+	return func(w *avroBuffer, v any) *AvroValueError {
+		items, ok := v.([]any)
+		if !ok {
+			return other(w, v)
+		}
+		if err := w.enter(); err != nil {
+			return err
+		}
+		if len(items) > 0 {
+			w.long(int64(len(items)))
+		}
+		for i, item := range items {
+			if err := encode(w, item); err != nil {
+				return err.at(i)
+			}
+		}
+		w.end()
+		w.leave()
+		return nil
+	}, nil
+}
+
+// fewKeys is the number of map keys that are sorted without an allocation.
+const fewKeys = 16
+
+func (k *encodeCompiler) genericEntries(s *avroplan.Schema, other anyEncode) (anyEncode, error) {
+	encode, err := k.generic(s.Items)
+	if err != nil {
+		return nil, err
+	}
+	return func(w *avroBuffer, v any) *AvroValueError {
+		entries, ok := v.(map[string]any)
+		if !ok {
+			return other(w, v)
+		}
+		if err := w.enter(); err != nil {
+			return err
+		}
+		if len(entries) > 0 {
+			w.long(int64(len(entries)))
+		}
+		var few [fewKeys]string
+		keys := few[:0]
+		for key := range entries {
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			if err := w.string(key); err != nil {
+				return err
+			}
+			if err := encode(w, entries[key]); err != nil {
+				return err.under(key)
+			}
+		}
+		w.end()
+		w.leave()
+		return nil
+	}, nil
+}
+
+// isNil reports whether v is a nil interface or a nil pointer, slice or map.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	switch value := reflect.ValueOf(v); value.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		return value.IsNil()
+	}
+	return false
+}
+
+// dynamicEncode is what a schema compiles to for one Go type.
+type dynamicEncode struct {
+	once   sync.Once
+	encode avroEncode
+	err    error
+}
+
+// byType returns what writes values of other Go types than those of the generic
+// mapping. It compiles the schema once for each type.
+func (k *encodeCompiler) byType(s *avroplan.Schema) anyEncode {
+	names, dynamic := k.names, k.dynamic
+	return func(w *avroBuffer, v any) *AvroValueError {
+		if v == nil {
+			return valueErrorf("nil cannot be written as Avro %v", s.Kind)
+		}
+		t := reflect.TypeOf(v)
+		entry, ok := dynamic.Load(encodeKey{s, t})
+		if !ok {
+			entry, _ = dynamic.LoadOrStore(encodeKey{s, t}, new(dynamicEncode))
+		}
+		d := entry.(*dynamicEncode)
+		d.once.Do(func() { d.encode, d.err = newEncodeCompiler(names, dynamic).value(s, t) })
+		if d.err != nil {
+			return &AvroValueError{cause: d.err}
+		}
+		value := reflect.New(t)
+		value.Elem().Set(reflect.ValueOf(v))
+		return d.encode(w, value.UnsafePointer())
+	}
+}

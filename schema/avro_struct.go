@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// avroField is a field of a Go struct that stands for a field of a record.
+type avroField struct {
+	name   string
+	typ    reflect.Type
+	offset uintptr
+}
+
+// avroFields lists the fields of a struct type by the name of the record field
+// that each stands for: the avro tag, otherwise the name of the Go field. A tag
+// of "-" leaves a field out, and fields of embedded structs without a tag count
+// as the struct's own. Of two fields with one name the less deeply embedded
+// stands; two at the same depth are an error.
+func avroFields(t reflect.Type) (map[string]avroField, error) {
+	type level struct {
+		typ    reflect.Type
+		offset uintptr
+	}
+	fields := make(map[string]avroField)
+	visited := map[reflect.Type]bool{t: true}
+	for current := []level{{typ: t}}; len(current) > 0; {
+		var next []level
+		found := make(map[string]bool)
+		for _, l := range current {
+			for i := range l.typ.NumField() {
+				f := l.typ.Field(i)
+				tag, _, _ := strings.Cut(f.Tag.Get("avro"), ",")
+				if f.Anonymous && f.Type.Kind() == reflect.Struct && tag == "" && !isScalarStruct(f.Type) {
+					if !visited[f.Type] {
+						visited[f.Type] = true
+						next = append(next, level{f.Type, l.offset + f.Offset})
+					}
+					continue
+				}
+				if tag == "-" || !f.IsExported() {
+					continue
+				}
+				if tag == "" {
+					tag = f.Name
+				}
+				if found[tag] {
+					return nil, fmt.Errorf("%v has two fields for %q", t, tag)
+				}
+				if _, shadowed := fields[tag]; !shadowed {
+					found[tag] = true
+					fields[tag] = avroField{tag, f.Type, l.offset + f.Offset}
+				}
+			}
+		}
+		current = next
+	}
+	return fields, nil
+}
+
+// inField adds the name of a record's field to an error about the Go type.
+func inField(name string, err error) error { return fmt.Errorf("field %s: %w", name, err) }
