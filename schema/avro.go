@@ -126,7 +126,7 @@ func (f *avroFormat[T]) check() error {
 		return fmt.Errorf("invalid Avro schema: %w", err)
 	}
 	if _, err := f.decodeValue(plan); err != nil {
-		return fmt.Errorf("Go type %v does not suit the Avro schema: %w", reflect.TypeFor[T](), err)
+		return fmt.Errorf("type %v does not suit the Avro schema: %w", reflect.TypeFor[T](), err)
 	}
 	return nil
 }

@@ -68,9 +68,9 @@ func isScalarStruct(t reflect.Type) bool {
 func cannotRead(n *avroplan.Node, t reflect.Type) error {
 	s := n.Schema
 	if s.Logical != avroplan.NoLogical {
-		return fmt.Errorf("Go type %v cannot hold Avro %v %v", t, s.Kind, s.Logical)
+		return fmt.Errorf("type %v cannot hold Avro %v %v", t, s.Kind, s.Logical)
 	}
-	return fmt.Errorf("Go type %v cannot hold Avro %v", t, s.Kind)
+	return fmt.Errorf("type %v cannot hold Avro %v", t, s.Kind)
 }
 
 // value compiles a node to values of type t.
@@ -152,7 +152,7 @@ func (k *decodeCompiler) iface(n *avroplan.Node, t reflect.Type) (avroDecode, er
 		}
 		value := reflect.ValueOf(v)
 		if !value.Type().Implements(t) {
-			return c.Fail("Go type %T does not implement %v", v, t)
+			return c.Fail("type %T does not implement %v", v, t)
 		}
 		reflect.NewAt(t, p).Elem().Set(value)
 		return nil

@@ -123,9 +123,9 @@ var (
 // cannotWrite is the error of a Go type that has no place in a schema.
 func cannotWrite(s *avroplan.Schema, t reflect.Type) error {
 	if s.Logical != avroplan.NoLogical {
-		return fmt.Errorf("Go type %v cannot be written as Avro %v %v", t, s.Kind, s.Logical)
+		return fmt.Errorf("type %v cannot be written as Avro %v %v", t, s.Kind, s.Logical)
 	}
-	return fmt.Errorf("Go type %v cannot be written as Avro %v", t, s.Kind)
+	return fmt.Errorf("type %v cannot be written as Avro %v", t, s.Kind)
 }
 
 // value compiles a schema for values of type t.

@@ -23,7 +23,7 @@ func (k *encodeCompiler) generic(s *avroplan.Schema) (anyEncode, error) {
 	case avroplan.Null:
 		return func(_ *avroBuffer, v any) *AvroValueError {
 			if !isNil(v) {
-				return valueErrorf("Go type %T cannot be written as Avro null", v)
+				return valueErrorf("type %T cannot be written as Avro null", v)
 			}
 			return nil
 		}, nil

@@ -52,7 +52,7 @@ func (k *encodeCompiler) structure(s *avroplan.Schema, t reflect.Type) (avroEnco
 		if !ok {
 			fill, ok := missingField(f)
 			if !ok {
-				return nil, fmt.Errorf("Go type %v has no field %s, which has no default", t, f.Name)
+				return nil, fmt.Errorf("type %v has no field %s, which has no default", t, f.Name)
 			}
 			e.fields = append(e.fields, structValue{name: f.Name, fill: fill})
 			continue

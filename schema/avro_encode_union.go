@@ -111,7 +111,7 @@ func (u *unionEncoder) choose(v any) (int, *AvroValueError) {
 	}
 	switch {
 	case found < 0:
-		return 0, valueErrorf("Go type %T suits no branch of the Avro union", v)
+		return 0, valueErrorf("type %T suits no branch of the Avro union", v)
 	case records > 1 && u.schema.Branches[found].Kind == avroplan.Record:
 		return 0, valueErrorf("the value suits %d records of the Avro union; "+
 			"name the record by a map with its name as the only key", records)

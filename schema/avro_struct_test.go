@@ -74,7 +74,6 @@ type person struct {
 	IP      netip.Addr        `avro:"ip"`
 	Extra   any               `avro:"extra"`
 	Ignored string            `avro:"-"`
-	private int
 }
 
 func newPerson() person {
@@ -181,7 +180,7 @@ func TestWritingNamesTheElementThatFails(t *testing.T) {
 		{func(p *person) { p.Color = "GREEN" }, `field color: "GREEN" is no symbol of enum t.Color`},
 		{func(p *person) { p.Balance = nil }, "field balance: nil *big.Rat for Avro bytes"},
 		{func(p *person) { p.Friends[1].Balance = big.NewRat(1, 3) }, "field friends[1].balance: 1/3 has more than 2 decimal places"},
-		{func(p *person) { p.Extra = 1.5 }, "field extra: Go type float64 suits no branch of the Avro union"},
+		{func(p *person) { p.Extra = 1.5 }, "field extra: type float64 suits no branch of the Avro union"},
 		{func(p *person) { p.Friends[1].Friends = []*person{p.Friends[1]} }, "nesting exceeds 10000 levels"},
 	} {
 		p := newPerson()
@@ -304,7 +303,7 @@ func TestTypedUnionsUseTheBranchThatSuits(t *testing.T) {
 	if err != nil || *got.A != 2 {
 		t.Errorf("int branch: %v, %v", got, err)
 	}
-	if _, err := c.decode("", "00 0200 00 0278"); err == nil || err.Error() != "field c at byte 4: Go type float64 cannot hold Avro string" {
+	if _, err := c.decode("", "00 0200 00 0278"); err == nil || err.Error() != "field c at byte 4: type float64 cannot hold Avro string" {
 		t.Errorf("branch that does not suit the type: %v", err)
 	}
 }
@@ -319,11 +318,11 @@ func TestGoTypesThatDoNotSuitAreRefusedBeforeData(t *testing.T) {
 	}
 	const text = `{"type":"record","name":"R","fields":[{"name":"a","type":"string"},{"name":"b","type":"int"}]}`
 	_, err := newAvroCodec[small](t, text).decode("", "0278 02")
-	if err == nil || err.Error() != "field a: Go type int cannot hold Avro string" {
+	if err == nil || err.Error() != "field a: type int cannot hold Avro string" {
 		t.Errorf("decode: %v", err)
 	}
 	_, err = newAvroCodec[small](t, text).encode(small{})
-	if err == nil || err.Error() != "field a: Go type int cannot be written as Avro string" {
+	if err == nil || err.Error() != "field a: type int cannot be written as Avro string" {
 		t.Errorf("encode: %v", err)
 	}
 	_, err = newAvroCodec[twice](t, text).decode("", "0278 02")
@@ -335,7 +334,7 @@ func TestGoTypesThatDoNotSuitAreRefusedBeforeData(t *testing.T) {
 	}](t, text).encode(struct {
 		A string `avro:"a"`
 	}{"x"})
-	if err == nil || err.Error() != `Go type struct { A string "avro:\"a\"" } has no field b, which has no default` {
+	if err == nil || err.Error() != `type struct { A string "avro:\"a\"" } has no field b, which has no default` {
 		t.Errorf("missing field: %v", err)
 	}
 	for _, tc := range []struct {
@@ -343,14 +342,14 @@ func TestGoTypesThatDoNotSuitAreRefusedBeforeData(t *testing.T) {
 		err    error
 		want   string
 	}{
-		{`"double"`, readError[float32](t, `"double"`), "Go type float32 cannot hold Avro double"},
-		{"duration", readError[time.Duration](t, `"long"`), "Go type time.Duration cannot hold Avro long"},
-		{"moment", readError[time.Duration](t, `{"type":"long","logicalType":"timestamp-millis"}`), "Go type time.Duration cannot hold Avro long timestamp-millis"},
-		{"fixed", readError[[3]byte](t, `{"type":"fixed","name":"F","size":4}`), "Go type [3]uint8 cannot hold Avro fixed"},
-		{"map", readError[map[int]int](t, `{"type":"map","values":"int"}`), "Go type map[int]int cannot hold Avro map"},
-		{"record", readError[[]int](t, text), "Go type []int cannot hold Avro record"},
-		{"enum", readError[int](t, `{"type":"enum","name":"E","symbols":["A"]}`), "Go type int cannot hold Avro enum"},
-		{"union", readError[bool](t, `["null","int"]`), "Go type bool cannot hold Avro int"},
+		{`"double"`, readError[float32](t, `"double"`), "type float32 cannot hold Avro double"},
+		{"duration", readError[time.Duration](t, `"long"`), "type time.Duration cannot hold Avro long"},
+		{"moment", readError[time.Duration](t, `{"type":"long","logicalType":"timestamp-millis"}`), "type time.Duration cannot hold Avro long timestamp-millis"},
+		{"fixed", readError[[3]byte](t, `{"type":"fixed","name":"F","size":4}`), "type [3]uint8 cannot hold Avro fixed"},
+		{"map", readError[map[int]int](t, `{"type":"map","values":"int"}`), "type map[int]int cannot hold Avro map"},
+		{"record", readError[[]int](t, text), "type []int cannot hold Avro record"},
+		{"enum", readError[int](t, `{"type":"enum","name":"E","symbols":["A"]}`), "type int cannot hold Avro enum"},
+		{"union", readError[bool](t, `["null","int"]`), "type bool cannot hold Avro int"},
 		{"scale", readError[any](t, `{"type":"bytes","logicalType":"decimal","precision":20000,"scale":10001}`), "decimal scale 10001 exceeds 10000"},
 	} {
 		if tc.err == nil || tc.err.Error() != tc.want {

@@ -95,7 +95,7 @@ func TestAvroConstructorErrors(t *testing.T) {
 			return err
 		}, "invalid Avro schema: invalid Avro reference schema m.Money: a union needs at least one branch"},
 		{"Go type", func() error { _, err := NewAvroSerde[bool](avroOrderSchema, cache, RoleValue); return err },
-			"Go type bool does not suit the Avro schema: Go type bool cannot hold Avro record"},
+			"type bool does not suit the Avro schema: type bool cannot hold Avro record"},
 		{"no cache", func() error { _, err := NewGenericAvroSerde(`"int"`, nil, RoleValue); return err }, "schema cache must not be nil"},
 		{"empty type name", func() error {
 			_, err := NewGenericAvroSerde(`"int"`, cache, RoleValue, WithAvroType("", 1))
@@ -124,7 +124,7 @@ func TestAvroConstructorErrors(t *testing.T) {
 	}
 	cache.SeedSubjectID("orders-value", 1)
 	_, err = readOnly.Serialize("orders", part{})
-	if want := "cannot serialize schema value: Go type schema.part has no field id, which has no default"; err == nil || err.Error() != want {
+	if want := "cannot serialize schema value: type schema.part has no field id, which has no default"; err == nil || err.Error() != want {
 		t.Errorf("Serialize: %v, want %s", err, want)
 	}
 }
@@ -199,7 +199,7 @@ func TestAvroBodyErrorsNameElementAndOffset(t *testing.T) {
 	}
 	_, err = s.Serialize("orders", map[string]any{"a": 1, "b": []any{"x", 2}})
 	var value *AvroValueError
-	if want := "cannot serialize schema value: field b[1]: Go type int cannot be written as Avro string"; err == nil || err.Error() != want ||
+	if want := "cannot serialize schema value: field b[1]: type int cannot be written as Avro string"; err == nil || err.Error() != want ||
 		!errors.As(err, &value) || value.Path() != "b[1]" {
 		t.Errorf("Serialize: %v, want %s", err, want)
 	}
@@ -342,7 +342,7 @@ func TestUseLatestWritesUnderTheLatestSchema(t *testing.T) {
 	}
 }
 
-func TestUseLatestRefusesASchemaThatCannotReadTheLocalOne(t *testing.T) {
+func TestUseLatestRefusesAvroThatCannotReadTheLocalSchema(t *testing.T) {
 	registry := newRegistryDouble(t)
 	registry.register("orders-value", NewSchema{Schema: `{"type":"record","name":"Order","fields":[{"name":"id","type":"string"},{"name":"total","type":"double"}]}`})
 	cache := registry.cache(WithRegisterMode(UseLatest))

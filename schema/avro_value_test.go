@@ -236,8 +236,8 @@ func TestAvroUnionBranchIsChosenByTheValue(t *testing.T) {
 		value any
 		want  string
 	}{
-		{struct{}{}, "Go type struct {} suits no branch of the Avro union"},
-		{complex(1, 1), "Go type complex128 suits no branch of the Avro union"},
+		{struct{}{}, "type struct {} suits no branch of the Avro union"},
+		{complex(1, 1), "type complex128 suits no branch of the Avro union"},
 	} {
 		data, err := c.encode(tc.value)
 		if err == nil || err.Error() != tc.want {
@@ -361,16 +361,16 @@ func TestGenericAvroWriterFillsAndChecks(t *testing.T) {
 		{map[string]any{"a": 1}, "02026400000a000000000000e03f"},
 		{map[string]any{"a": 1.0, "b": "", "c": 2, "d": nil, "e": 1}, "02000204" + "02" + "000000000000f03f"},
 		{map[string]any{"a": 1, "extra": true}, "02026400000a000000000000e03f"},
-		{struct{ A, B string }{}, "Go type struct { A string; B string } has no field a, which has no default"},
+		{struct{ A, B string }{}, "type struct { A string; B string } has no field a, which has no default"},
 		{map[string]any{}, "field a: it is absent and has no default"},
 		{map[string]any{"a": 1.5}, "field a: 1.5 is no Avro int"},
 		{map[string]any{"a": 1 << 31}, "field a: 2147483648 exceeds an Avro int"},
-		{map[string]any{"a": "1"}, "field a: Go type string cannot be written as Avro int"},
+		{map[string]any{"a": "1"}, "field a: type string cannot be written as Avro int"},
 		{map[string]any{"a": nil}, "field a: nil cannot be written as Avro int"},
 		{map[string]any{"a": 1, "b": "\xff"}, `field b: string "\xff" is not valid UTF-8`},
-		{map[string]any{"a": 1, "c": "x"}, "field c: Go type string cannot be written as Avro int"},
+		{map[string]any{"a": 1, "c": "x"}, "field c: type string cannot be written as Avro int"},
 		{map[string]any{"a": 1, "e": int64(1)<<60 + 1}, "field e: 1152921504606846977 is no Avro double"},
-		{[]any{}, "Go type []interface {} cannot be written as Avro record"},
+		{[]any{}, "type []interface {} cannot be written as Avro record"},
 		{nil, "nil cannot be written as Avro record"},
 	} {
 		got, err := c.encode(tc.value)
@@ -409,23 +409,23 @@ func TestAvroWriterTakesOtherGoTypes(t *testing.T) {
 		{`{"type":"enum","name":"E","symbols":["A"]}`, "B", `"B" is no symbol of enum E`},
 		{`{"type":"fixed","name":"F","size":2}`, []byte{1, 2}, "0102"},
 		{`{"type":"fixed","name":"F","size":2}`, []byte{1}, "1 bytes for the 2 of fixed F"},
-		{`{"type":"fixed","name":"F","size":2}`, [3]byte{}, "Go type [3]uint8 cannot be written as Avro fixed"},
+		{`{"type":"fixed","name":"F","size":2}`, [3]byte{}, "type [3]uint8 cannot be written as Avro fixed"},
 		{`{"type":"array","items":"int"}`, [2]int{1, 2}, "04020400"},
-		{`{"type":"array","items":"int"}`, []any{1, "x"}, "field [1]: Go type string cannot be written as Avro int"},
+		{`{"type":"array","items":"int"}`, []any{1, "x"}, "field [1]: type string cannot be written as Avro int"},
 		{`{"type":"map","values":"int"}`, map[word]int16{"b": 2, "a": 1}, "0402610202620400"},
-		{`{"type":"map","values":"int"}`, map[string]any{"k": "x"}, `field ["k"]: Go type string cannot be written as Avro int`},
-		{`{"type":"map","values":"int"}`, map[int]int{}, "Go type map[int]int cannot be written as Avro map"},
+		{`{"type":"map","values":"int"}`, map[string]any{"k": "x"}, `field ["k"]: type string cannot be written as Avro int`},
+		{`{"type":"map","values":"int"}`, map[int]int{}, "type map[int]int cannot be written as Avro map"},
 		{`{"type":"long","logicalType":"timestamp-millis"}`, int64(5), "0a"},
-		{`{"type":"long","logicalType":"timestamp-millis"}`, time.Second, "Go type time.Duration cannot be written as Avro long timestamp-millis"},
+		{`{"type":"long","logicalType":"timestamp-millis"}`, time.Second, "type time.Duration cannot be written as Avro long timestamp-millis"},
 		{`{"type":"long","logicalType":"timestamp-nanos"}`, time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC), "2300-01-01 00:00:00 +0000 UTC exceeds a timestamp-nanos"},
 		{`{"type":"int","logicalType":"date"}`, time.Date(6000000, 1, 1, 0, 0, 0, 0, time.UTC), "6000000-01-01 00:00:00 +0000 UTC exceeds a date"},
 		{`{"type":"int","logicalType":"time-millis"}`, 600 * time.Hour, "2160000000 exceeds an Avro int"},
 		{`{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`, *big.NewRat(1, 4), "0219"},
 		{`{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`, big.NewRat(1, 3), "1/3 has more than 2 decimal places"},
 		{`{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`, big.NewRat(100, 1), "100 has more than 4 digits"},
-		{`{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`, 0.25, "Go type float64 cannot be written as Avro bytes decimal"},
-		{`"null"`, 1, "Go type int cannot be written as Avro null"},
-		{`"boolean"`, 1, "Go type int cannot be written as Avro boolean"},
+		{`{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`, 0.25, "type float64 cannot be written as Avro bytes decimal"},
+		{`"null"`, 1, "type int cannot be written as Avro null"},
+		{`"boolean"`, 1, "type int cannot be written as Avro boolean"},
 	} {
 		got, err := newAvroCodec[any](t, tc.schema).encode(tc.value)
 		if err != nil {

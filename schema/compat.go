@@ -119,6 +119,8 @@ func latestReads(latest, local *writerSchema) error {
 	var result CompatibilityResult
 	var err error
 	switch latest.kind {
+	case KindAvro:
+		result, err = CheckAvroCompatibility(history, latest.sources(), Backward)
 	case KindJSON:
 		result, err = CheckJSONCompatibility(history, latest.sources(), Backward)
 	default:
