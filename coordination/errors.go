@@ -53,6 +53,12 @@ var ErrInvalidOption = errors.New("invalid option")
 // operator decides what the device accepts from then on.
 var ErrCredentialConflict = errors.New("the credential contradicts the recorded one")
 
+// Errors of a call that names nobody or nothing to talk to.
+var (
+	errZeroRole   = errors.New("coordination: the role is the zero value")
+	errZeroMember = errors.New("coordination: the member id is the zero value")
+)
+
 // FormatError reports a malformed record of [StateTopic].
 type FormatError struct {
 	// Part names the record part that failed to decode. It is "key",

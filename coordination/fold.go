@@ -118,6 +118,13 @@ func (b *RoleStateBuilder) Role() Role { return b.role }
 // builder takes the record kind and the registered member from the key, and
 // neither from the value.
 func (b *RoleStateBuilder) Apply(record StateRecord) error {
+	if err := b.apply(record); err != nil {
+		return fmt.Errorf("coordination: %w", err)
+	}
+	return nil
+}
+
+func (b *RoleStateBuilder) apply(record StateRecord) error {
 	key, err := DecodeKey(record.Key)
 	if err != nil {
 		return recordError(record.Offset, record.Key, err)
@@ -188,7 +195,24 @@ func (b *RoleStateBuilder) Build() RoleState {
 func recordError(offset int64, data []byte, err error) error {
 	const shown = 32
 	if len(data) > shown {
-		return fmt.Errorf("coordination: record at offset %d: %w (%x..., %d bytes)", offset, err, data[:shown], len(data))
+		return fmt.Errorf("record at offset %d: %w (%x..., %d bytes)", offset, err, data[:shown], len(data))
 	}
-	return fmt.Errorf("coordination: record at offset %d: %w (%x)", offset, err, data)
+	return fmt.Errorf("record at offset %d: %w (%x)", offset, err, data)
+}
+
+// fold folds the records that a read of the partition of a role returned, and
+// hands over or reports a record that does not decode.
+func (s *settings) fold(role Role, at TopicPartition, records []StateRecord) (RoleState, error) {
+	builder := NewRoleStateBuilder(role)
+	for _, record := range records {
+		err := builder.apply(record)
+		switch {
+		case err == nil:
+		case s.skipMalformed != nil:
+			s.skipMalformed(record, err)
+		default:
+			return RoleState{}, fmt.Errorf("coordination: role %q: read %s: %w", role, at, err)
+		}
+	}
+	return builder.Build(), nil
 }

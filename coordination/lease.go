@@ -221,3 +221,11 @@ func untilMillis(from, to int64) time.Duration {
 	}
 	return time.Duration(millis) * time.Millisecond
 }
+
+// addExtents adds two extents that are not negative and saturates.
+func addExtents(x, y time.Duration) time.Duration {
+	if x > math.MaxInt64-y {
+		return math.MaxInt64
+	}
+	return x + y
+}

@@ -23,11 +23,13 @@ type ManualClock struct {
 	now     int64
 	elapsed time.Duration
 	waits   []*manualWait // in order of due, then of arrival
+	idle    int           // the waits that bound nothing
 	changed chan struct{} // closed and replaced when waits changes
 }
 
 type manualWait struct {
 	due     int64
+	bounds  bool // the wait bounds a call, and nobody idles on it
 	channel chan time.Time
 }
 
@@ -66,7 +68,16 @@ func (c *ManualClock) After(extent time.Duration) <-chan time.Time {
 
 // StopAfter is [ManualClock.After] and returns a function that ends the wait.
 func (c *ManualClock) StopAfter(extent time.Duration) (<-chan time.Time, func()) {
-	wait := &manualWait{channel: make(chan time.Time, 1)}
+	return c.wait(extent, false)
+}
+
+// bound is StopAfter for the time limit of a call that is in flight.
+func (c *ManualClock) bound(extent time.Duration) (<-chan time.Time, func()) {
+	return c.wait(extent, true)
+}
+
+func (c *ManualClock) wait(extent time.Duration, bounds bool) (<-chan time.Time, func()) {
+	wait := &manualWait{bounds: bounds, channel: make(chan time.Time, 1)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wait.due = addMillis(c.now, extentMillis(extent))
@@ -81,7 +92,7 @@ func (c *ManualClock) StopAfter(extent time.Duration) (<-chan time.Time, func())
 		return 1
 	})
 	c.waits = slices.Insert(c.waits, at, wait)
-	c.signal()
+	c.changedWaits()
 	return wait.channel, func() { c.stop(wait) }
 }
 
@@ -90,7 +101,7 @@ func (c *ManualClock) stop(wait *manualWait) {
 	defer c.mu.Unlock()
 	if at := slices.Index(c.waits, wait); at >= 0 {
 		c.waits = slices.Delete(c.waits, at, at+1)
-		c.signal()
+		c.changedWaits()
 	}
 }
 
@@ -114,9 +125,7 @@ func (c *ManualClock) Advance(step time.Duration) {
 // moveTo runs under the mutex. Every wait has room for its one value, so the
 // sends do not block.
 func (c *ManualClock) moveTo(nowMillis int64) {
-	if step := untilMillis(c.now, nowMillis); step > 0 {
-		c.elapsed += min(step, 1<<63-1-c.elapsed)
-	}
+	c.elapsed = addExtents(c.elapsed, untilMillis(c.now, nowMillis))
 	c.now = nowMillis
 	released, _ := slices.BinarySearchFunc(c.waits, nowMillis, func(w *manualWait, now int64) int {
 		return cmp.Or(cmp.Compare(w.due, now), -1)
@@ -128,23 +137,25 @@ func (c *ManualClock) moveTo(nowMillis int64) {
 		wait.channel <- time.UnixMilli(nowMillis)
 	}
 	c.waits = slices.Delete(c.waits, 0, released)
-	c.signal()
+	c.changedWaits()
 }
 
-// Waiters returns the number of waits that are not due yet.
+// Waiters returns the number of waits that are not due yet. A wait that limits
+// a call in flight does not count, because the member that makes the call is
+// not idle.
 func (c *ManualClock) Waiters() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.waits)
+	return c.idle
 }
 
-// BlockUntil waits until at least this many waits are pending, so that a test
-// moves the clock only after the code under test waits on it. It returns the
-// error of the context when the context ends first.
+// BlockUntil waits until [ManualClock.Waiters] is at least waiters, so that a
+// test moves the clock only when the code under test waits for it. It returns
+// the error of the context when the context ends first.
 func (c *ManualClock) BlockUntil(ctx context.Context, waiters int) error {
 	for {
 		c.mu.Lock()
-		reached, changed := len(c.waits) >= waiters, c.changed
+		reached, changed := c.idle >= waiters, c.changed
 		c.mu.Unlock()
 		if reached {
 			return nil
@@ -157,7 +168,14 @@ func (c *ManualClock) BlockUntil(ctx context.Context, waiters int) error {
 	}
 }
 
-func (c *ManualClock) signal() {
+// changedWaits runs under the mutex after a change of waits.
+func (c *ManualClock) changedWaits() {
+	c.idle = 0
+	for _, wait := range c.waits {
+		if !wait.bounds {
+			c.idle++
+		}
+	}
 	close(c.changed)
 	c.changed = make(chan struct{})
 }

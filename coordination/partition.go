@@ -44,6 +44,21 @@ func RolePartition(role Role, partitions int) (int, error) {
 	return int(murmur2(role.name)&0x7fffffff) % partitions, nil
 }
 
+// RoleTopicPartition returns the partition of the coordination topic that
+// holds every record of the role. Only [WithTopic] and [WithPartitions] change
+// the answer; an invalid option of another kind is an error all the same. It
+// rejects the zero role.
+func RoleTopicPartition(role Role, options ...Option) (TopicPartition, error) {
+	if role == (Role{}) {
+		return TopicPartition{}, errZeroRole
+	}
+	s, err := resolve(options)
+	if err != nil {
+		return TopicPartition{}, err
+	}
+	return s.partition(role)
+}
+
 // murmur2 is the hash of Kafka's default partitioner.
 func murmur2(text string) uint32 {
 	const (

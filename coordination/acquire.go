@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// AcquireLeadership competes for a role, and it returns when this member holds
+// the role.
+//
+// The call registers the member unless the log holds a registration of it,
+// waits for its turn under the succession rules, mints the epoch of the role,
+// and writes the first lease record. It returns a [*Leadership] that renews
+// the lease in the background until it ends; the end of ctx does not stop it,
+// see [WithLifetime].
+//
+// The call reads the coordination topic in a loop, so the caller bounds the
+// wait with the context, and gets the error of the context when it ends first.
+// A registration stays in the log then, see [WithDeregisterOnCancel]. A
+// context that ends between the mint and the first lease record does not stop
+// the record; the call then resigns and returns the error of the context. The
+// record has a bound of its own, a third of the lease and ten seconds at most.
+//
+// An error of the transport ends the call, and the transport is expected to
+// have retried what a retry settles. [Run] goes on after such an error. A
+// fence during the challenge is no error: another member was faster, and the
+// call reads the log again.
+//
+// A role state that names this member takes the same path as a challenge. The
+// record came from an earlier incarnation of the member, because this call
+// holds no epoch yet. The new epoch fences that earlier incarnation, and it
+// costs one epoch. When the same happens to this call, because another live
+// process uses the same member id, it returns an error that matches
+// [ErrDuplicateMember].
+//
+// Every problem of the arguments and options is reported before the first call
+// to the transport.
+func AcquireLeadership(ctx context.Context, transport Transport, role Role, member MemberID, options ...Option) (*Leadership, error) {
+	e, err := newElector(transport, role, member, options)
+	if err != nil {
+		return nil, err
+	}
+	l, abandoned, err := e.acquire(ctx)
+	if abandoned != nil {
+		return nil, errors.Join(err, abandoned)
+	}
+	return l, err
+}
+
+// acquire competes, and cleans up after a context that ended. The error of
+// that stands apart.
+func (e *elector) acquire(ctx context.Context) (l *Leadership, abandoned, err error) {
+	ctx, cancel := e.withLifetime(ctx)
+	defer cancel()
+	c := newCandidate(e.member, &e.settings, &e.identity)
+	l, err = e.compete(ctx, c)
+	if err != nil && ctx.Err() != nil && e.deregisterOnCancel && (c.registered || c.seen) {
+		final, cancel := e.final(ctx)
+		defer cancel()
+		abandoned = e.deregister(final, e.member)
+	}
+	return l, abandoned, err
+}
+
+func (e *elector) compete(ctx context.Context, c *candidate) (*Leadership, error) {
+	if verifier, ok := e.transport.(TopicVerifier); ok {
+		if err := verifier.EnsureTopic(ctx, e.topic, e.partitions); err != nil {
+			return nil, e.failed("verify topic "+e.topic, cancelled(ctx, err))
+		}
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r, err := e.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		next, extent := c.read(r)
+		if next == stepDescribe {
+			_, taken, err := e.describe(ctx)
+			next, extent = c.described(taken || err != nil, e.now())
+		}
+		switch next {
+		case stepRegister:
+			if err := e.register(ctx); err != nil {
+				return nil, err
+			}
+			c.appended(e.now())
+		case stepWait:
+			e.sleep(ctx, nil, r.ended, extent)
+		case stepYield:
+			e.observers.duplicated(e.role, e.member, r.state.Lease.Token)
+			return nil, e.failed("lease "+r.state.Lease.Token.String()+" is in its name", ErrDuplicateMember)
+		case stepMint:
+			if c.stale(e.now()) {
+				continue
+			}
+			if l, err := e.challenge(ctx, c); l != nil || err != nil {
+				return l, err
+			}
+		}
+	}
+}
+
+// challenge mints and writes the first lease. It returns neither a leadership
+// nor an error when another member was faster.
+func (e *elector) challenge(ctx context.Context, c *candidate) (*Leadership, error) {
+	token, err := e.mint(ctx)
+	if err == nil {
+		c.won(token)
+		if logged := c.last.state.Lease; logged != nil && !token.Supersedes(logged.Token) {
+			e.observers.regressed(e.role, token, logged.Token)
+		}
+		var l *Leadership
+		if l, err = e.claim(ctx, token); err == nil {
+			return e.install(ctx, c, l)
+		}
+	}
+	if !errors.Is(err, ErrFenced) {
+		return nil, err
+	}
+	if delay := c.fenced(); delay > 0 {
+		e.observers.backedOff(BackoffEvent{Role: e.role, Member: e.member, Fences: c.fences, Delay: delay})
+		e.sleep(ctx, nil, e.now(), delay)
+	}
+	return nil, nil
+}
+
+// claim writes the first lease record under a token. The context of the caller
+// does not reach it: an epoch that was minted and never used fences the old
+// holder and leaves the role without a new one until the old deadline.
+func (e *elector) claim(ctx context.Context, token FencingToken) (*Leadership, error) {
+	write, cancel := e.detached(ctx)
+	defer cancel()
+	taken := e.now()
+	first := &grant{timing: e.lease.Timing(e.lease.Grant(e.member, token, taken.wall)), token: token, taken: taken}
+	offset, err := e.writeLease(write, first.timing.lease)
+	if err != nil {
+		if !errors.Is(err, ErrFenced) {
+			clear, cancel := e.final(ctx)
+			defer cancel()
+			err = errors.Join(err, e.clearLease(clear, token))
+		}
+		e.release(token)
+		return nil, err
+	}
+	acknowledged := *first
+	acknowledged.token = e.current(token, token)
+	return newLeadership(e, token, first, &acknowledged, offset), nil
+}
+
+// install starts the leadership, unless the caller gave up meanwhile.
+func (e *elector) install(ctx context.Context, c *candidate, l *Leadership) (*Leadership, error) {
+	l.start()
+	if err := ctx.Err(); err != nil {
+		if failed := l.Resign(ctx); failed != nil {
+			return nil, errors.Join(err, failed)
+		}
+		return nil, err
+	}
+	if e.pruneMissedSlots {
+		for _, member := range c.missed() {
+			if err := e.deregister(ctx, member); err != nil {
+				e.log().Warn("a member that missed its turns stays in the roster", logError, err)
+				continue
+			}
+			e.observers.pruned(e.role, member)
+		}
+	}
+	return l, nil
+}
+
+// detached returns the context of a write that the caller's context does not
+// cancel.
+func (e *elector) detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	bound := min(e.lease.duration/3, firstWriteBound)
+	outer, cancelOuter := context.WithTimeout(context.WithoutCancel(ctx), bound)
+	inner, cancelInner := e.withTimeout(outer, bound)
+	return inner, func() {
+		cancelInner()
+		cancelOuter()
+	}
+}
+
+// final returns the context of a last short write after something failed.
+func (e *elector) final(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), e.finalBound())
+}
+
+func (e *elector) finalBound() time.Duration { return min(e.poll, time.Second) }

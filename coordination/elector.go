@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Attribute keys of the log records.
+const (
+	logRole     = "role"
+	logMember   = "member"
+	logToken    = "token"
+	logSequence = "sequence"
+	logError    = "error"
+)
+
+// firstWriteBound bounds the writes that follow a mint or an ended context.
+const firstWriteBound = 10 * time.Second
+
+// elector is one member of one role with its transport: the calls that an
+// acquisition and a leadership make, each reported to the observers. It holds
+// no lock.
+type elector struct {
+	settings
+	timekeeper
+	transport Transport
+	role      Role
+	member    MemberID
+	at        TopicPartition
+	identity  identity
+}
+
+func newElector(transport Transport, role Role, member MemberID, options []Option) (*elector, error) {
+	switch {
+	case transport == nil:
+		return nil, errors.New("coordination: the transport is nil")
+	case role == Role{}:
+		return nil, errZeroRole
+	case member == MemberID{}:
+		return nil, errZeroMember
+	}
+	s, err := resolve(options)
+	if err != nil {
+		return nil, err
+	}
+	at, err := s.partition(role)
+	if err != nil {
+		return nil, err
+	}
+	return &elector{
+		settings:   s,
+		timekeeper: newTimekeeper(s.clock),
+		transport:  transport,
+		role:       role,
+		member:     member,
+		at:         at,
+		identity:   newIdentity(member),
+	}, nil
+}
+
+// failed names what went wrong for whom.
+func (e *elector) failed(what string, err error) error {
+	return fmt.Errorf("coordination: role %q, member %q: %s: %w", e.role, e.member, what, err)
+}
+
+// cancelled makes the error of a call match the error of its ended context,
+// also when the transport reports something of its own.
+func cancelled(ctx context.Context, err error) error {
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w: %w", ended, err)
+	}
+	return err
+}
+
+// report tells the observers about one call to the transport.
+func (e *elector) report(began moment, event CallEvent) {
+	event.Role, event.Member, event.Duration = e.role, e.member, e.now().since(began)
+	e.observers.called(event)
+}
+
+// read reads and folds the partition.
+func (e *elector) read(ctx context.Context) (reading, error) {
+	r := reading{complete: true, began: e.now()}
+	var records []StateRecord
+	var err error
+	if prefix, ok := e.transport.(PrefixReader); ok {
+		records, r.complete, err = prefix.ReadPrefix(ctx, e.at)
+	} else {
+		records, err = e.transport.ReadPartition(ctx, e.at)
+	}
+	e.report(r.began, CallEvent{
+		Operation: OperationRead, Token: NoEpoch, Records: len(records), Bytes: recordBytes(records), Err: err,
+	})
+	if err != nil {
+		return reading{}, e.failed("read "+e.at.String(), cancelled(ctx, err))
+	}
+	r.state, err = e.fold(e.role, e.at, records)
+	r.ended = e.now()
+	return r, err
+}
+
+func recordBytes(records []StateRecord) int {
+	total := 0
+	for _, record := range records {
+		total += len(record.Key) + len(record.Value)
+	}
+	return total
+}
+
+// register appends a registration of the member.
+func (e *elector) register(ctx context.Context) error {
+	value := EncodeRegistration(Registration{Member: e.member, RegisteredAt: e.now().wall})
+	return e.append(ctx, OperationRegister, e.member, value)
+}
+
+// deregister appends the tombstone of a registration.
+func (e *elector) deregister(ctx context.Context, member MemberID) error {
+	return e.append(ctx, OperationDeregister, member, nil)
+}
+
+func (e *elector) append(ctx context.Context, operation Operation, member MemberID, value []byte) error {
+	key := EncodeKey(RegistrationKey(e.role, member))
+	began := e.now()
+	err := e.transport.Append(ctx, e.at, key, value)
+	e.report(began, CallEvent{
+		Operation: operation, Token: NoEpoch, Records: 1, Bytes: len(key) + len(value), Err: err,
+	})
+	if err != nil {
+		return e.failed(string(operation)+" in "+e.at.String(), cancelled(ctx, err))
+	}
+	return nil
+}
+
+// mint takes the epoch of the role.
+func (e *elector) mint(ctx context.Context) (FencingToken, error) {
+	const high = 30000
+	began := e.now()
+	token, err := e.transport.AcquireEpoch(ctx, e.role)
+	if err != nil {
+		token = NoEpoch
+	}
+	e.report(began, CallEvent{Operation: OperationMint, Token: token, Err: err})
+	if err != nil {
+		return NoEpoch, e.failed("take the epoch", cancelled(ctx, err))
+	}
+	if token.producerEpoch > high {
+		e.logger.Warn("the producer epoch of the role is about to run out and to start again under another producer id",
+			logRole, e.role.name, logToken, token.String())
+	}
+	return token, nil
+}
+
+// describe asks the coordinator for the token of the role.
+func (e *elector) describe(ctx context.Context) (FencingToken, bool, error) {
+	began := e.now()
+	token, held, err := e.transport.DescribeEpoch(ctx, e.role)
+	if err != nil || !held {
+		token, held = NoEpoch, false
+	}
+	e.report(began, CallEvent{Operation: OperationDescribe, Token: token, Err: err})
+	if err != nil {
+		return NoEpoch, false, e.failed("describe the epoch", cancelled(ctx, err))
+	}
+	return token, held, nil
+}
+
+// writeLease writes a lease record and returns its offset, or -1.
+func (e *elector) writeLease(ctx context.Context, lease Lease) (int64, error) {
+	return e.putLease(ctx, OperationWriteLease, lease.Token, EncodeLease(lease))
+}
+
+// clearLease writes the tombstone of the lease.
+func (e *elector) clearLease(ctx context.Context, token FencingToken) error {
+	_, err := e.putLease(ctx, OperationClearLease, token, nil)
+	return err
+}
+
+func (e *elector) putLease(ctx context.Context, operation Operation, token FencingToken, value []byte) (int64, error) {
+	key := EncodeKey(LeaseKey(e.role))
+	offset := int64(-1)
+	var err error
+	began := e.now()
+	if writer, ok := e.transport.(LeaseOffsetWriter); ok {
+		offset, err = writer.WriteLeaseAt(ctx, e.at, token, key, value)
+	} else {
+		err = e.transport.WriteLease(ctx, e.at, token, key, value)
+	}
+	e.report(began, CallEvent{
+		Operation: operation, Token: token, Records: 1, Bytes: len(key) + len(value), Err: err,
+	})
+	if err != nil {
+		return -1, e.failed(string(operation), cancelled(ctx, err))
+	}
+	return offset, nil
+}
+
+// current returns the pair that the coordinator holds for a leadership after
+// an acknowledged write.
+func (e *elector) current(minted, before FencingToken) FencingToken {
+	if tracker, ok := e.transport.(EpochTracker); ok {
+		if token, known := tracker.CurrentToken(e.role, minted); known {
+			return token
+		}
+	}
+	return before
+}
+
+// release tells the transport that nothing is written under a token any more.
+func (e *elector) release(minted FencingToken) {
+	if releaser, ok := e.transport.(Releaser); ok {
+		releaser.Release(e.role, minted)
+	}
+}
+
+func (e *elector) log() *slog.Logger {
+	return e.logger.With(logRole, e.role.name, logMember, e.member.name)
+}
+
+// withLifetime ends a context with the lifetime of the leadership.
+func (e *elector) withLifetime(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	select {
+	case <-e.lifetime:
+		cancel()
+	default:
+		if e.lifetime != nil {
+			go func(lifetime <-chan struct{}) {
+				select {
+				case <-lifetime:
+					cancel()
+				case <-ctx.Done():
+				}
+			}(e.lifetime)
+		}
+	}
+	return ctx, cancel
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// GuardedWriter writes records of the holder in transactions under the epoch
+// of its role, so the broker rejects them once another member took the role.
+// [Leadership.Guard] makes one; it needs no close.
+//
+// A GuardedWriter is safe for concurrent use by multiple goroutines. Writes of
+// one leadership take turns, with each other and with the renewals of the
+// lease.
+type GuardedWriter struct {
+	leadership *Leadership
+	writer     RecordWriter
+}
+
+// Guard returns a writer whose records the broker accepts only while this
+// leadership is the newest of its role. It fails for a transport that is not a
+// [RecordWriter].
+func (l *Leadership) Guard() (*GuardedWriter, error) {
+	writer, ok := l.elector.transport.(RecordWriter)
+	if !ok {
+		return nil, l.elector.failed("guard", fmt.Errorf("%w: the transport writes no guarded records", errors.ErrUnsupported))
+	}
+	return &GuardedWriter{leadership: l, writer: writer}, nil
+}
+
+// Write writes the records in one transaction and returns when it is
+// committed: read-committed readers see all of them or none.
+//
+// An error that matches [ErrFenced] says that another member took the role; it
+// ends the leadership. An error that matches [ErrOutcomeUnknown] says that the
+// records may be committed or not; the next write under the leadership settles
+// that before it writes. Any other error says that the records are not visible
+// and will not be. After the leadership ended, Write makes no call and returns
+// an error that matches [ErrNotHeld] and the reason.
+//
+// A context that ends while Write waits for its turn ends it without a write.
+// Write does not keep the records after it returns. No records are no
+// transaction.
+//
+// A write that takes as long as the lease delays its renewal; keep
+// transactions short.
+func (w *GuardedWriter) Write(ctx context.Context, records ...GuardedRecord) error {
+	l := w.leadership
+	if err := l.ended(); err != nil {
+		return err
+	}
+	if err := checkRecords(records); err != nil {
+		return l.elector.failed("write records", err)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	pass, err := l.take(ctx)
+	if err != nil {
+		return l.elector.failed("write records", err)
+	}
+	defer pass()
+	if err := l.ended(); err != nil {
+		return err
+	}
+	return l.writeRecords(ctx, w.writer, records)
+}
+
+// writeRecords runs with the turn of the leadership.
+func (l *Leadership) writeRecords(ctx context.Context, writer RecordWriter, records []GuardedRecord) error {
+	held := l.held.Load()
+	size := 0
+	for _, record := range records {
+		size += len(record.Key) + len(record.Value)
+	}
+	began := l.elector.now()
+	err := writer.WriteRecords(ctx, l.elector.role, held.token, slices.Clone(records))
+	l.elector.report(began, CallEvent{
+		Operation: OperationWriteRecords, Token: held.token, Records: len(records), Bytes: size, Err: err,
+	})
+	if err != nil {
+		return l.refused(l.elector.failed("write records", cancelled(ctx, err)))
+	}
+	if token := l.elector.current(l.minted, held.token); token != held.token {
+		moved := *held
+		moved.token = token
+		l.held.Store(&moved)
+	}
+	return nil
+}
+
+func checkRecords(records []GuardedRecord) error {
+	for i, record := range records {
+		if err := checkTopic(record.Topic); err != nil {
+			return fmt.Errorf("record %d: %w", i, err)
+		}
+		if record.Partition < 0 {
+			return fmt.Errorf("record %d: topic %q: partition %d must not be negative", i, record.Topic, record.Partition)
+		}
+	}
+	return nil
+}

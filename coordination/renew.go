@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Renew writes a fresh lease record under the same epoch. The background loop
+// calls it at every renew interval, and a caller that drives its own schedule
+// calls it too; the writes take turns.
+//
+// A renewal that the broker fences ends the leadership: Done is closed and the
+// returned error matches [ErrFenced]. Any other failure, the end of ctx
+// included, leaves the leadership as it is. After the end, Renew makes no call
+// and returns an error that matches [ErrNotHeld] and the reason.
+func (l *Leadership) Renew(ctx context.Context) error {
+	if err := l.ended(); err != nil {
+		return err
+	}
+	pass, err := l.take(ctx)
+	if err != nil {
+		return l.elector.failed("renew", err)
+	}
+	defer pass()
+	if err := l.ended(); err != nil {
+		return err
+	}
+	now := l.elector.now()
+	next := &grant{taken: now}
+	token := l.Token()
+	next.timing = l.elector.lease.Timing(l.elector.lease.Grant(l.elector.member, token, l.sent.nextGrantedAt(now)))
+	l.sent = next
+	offset, err := l.elector.writeLease(ctx, next.timing.lease)
+	if err != nil {
+		return l.refused(err)
+	}
+	l.offset.CompareAndSwap(-1, offset)
+	acknowledged := *next
+	acknowledged.token = l.elector.current(l.minted, token)
+	l.held.Store(&acknowledged)
+	return l.ended()
+}
+
+// refused ends the leadership after a write that shows that no other can
+// succeed, and returns the error of the write.
+func (l *Leadership) refused(err error) error {
+	if errors.Is(err, ErrFenced) || errors.Is(err, ErrTransportClosed) {
+		l.end("leadership ended", err)
+	}
+	return err
+}
+
+// failure is a renewal that failed, and the lease that it meant to replace.
+type failure struct {
+	held  *grant
+	cause error
+}
+
+// keep renews the lease until the leadership ends.
+//
+// It ends the leadership itself when the lease is over and a renewal has
+// failed or hangs. A lease that is over without an attempt, because the
+// process was paused, is renewed first: the holder may still own the newest
+// epoch, and the broker says so.
+func (l *Leadership) keep() {
+	var last failure
+	for {
+		held, now := l.held.Load(), l.elector.now()
+		wait := held.untilRenewal(now)
+		if last.held == held {
+			wait = min(l.elector.poll, held.untilExpiry(now))
+		}
+		if wait > 0 && !l.elector.sleep(context.Background(), l.done, now, wait) || l.Err() != nil {
+			return
+		}
+		if l.held.Load() != held {
+			continue
+		}
+		if last.held == held && held.untilExpiry(l.elector.now()) == 0 {
+			l.expire(last.cause)
+			return
+		}
+		if cause := l.attempt(held); cause != nil && l.Err() == nil {
+			l.elector.log().Warn("could not renew the lease", logError, cause)
+			last = failure{held: held, cause: cause}
+		}
+	}
+}
+
+func (l *Leadership) expire(cause error) {
+	l.end("leadership ended", fmt.Errorf("%w: %w", ErrLeaseExpired, cause))
+}
+
+// attempt renews once. It returns when the renewal did, and ends the
+// leadership when the lease is over before that.
+func (l *Leadership) attempt(held *grant) error {
+	began := l.elector.now()
+	bound := held.attemptBound(began, l.elector.poll)
+	ctx, cancel := l.elector.withTimeout(context.Background(), bound)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- l.Renew(ctx) }()
+	for patience := held.untilExpiry(began); ; {
+		if patience == 0 {
+			patience = bound
+		}
+		over, stop := l.elector.limit(patience)
+		select {
+		case err := <-result:
+			stop()
+			return err
+		case <-over:
+		}
+		select {
+		case err := <-result:
+			return err
+		default:
+		}
+		renewed := l.held.Load()
+		if renewed == held {
+			l.expire(errors.New("a renewal hangs"))
+			return <-result
+		}
+		// The caller renewed meanwhile.
+		held, began = renewed, l.elector.now()
+		patience = held.untilExpiry(began)
+	}
+}
+
+// sentinel ends the leadership when the transport knows that it was
+// superseded, and resigns when its lifetime ends.
+func (l *Leadership) sentinel() {
+	var superseded <-chan struct{}
+	if notifier, ok := l.elector.transport.(SupersessionNotifier); ok {
+		superseded = notifier.Superseded(l.elector.role, l.minted)
+	}
+	select {
+	case <-l.done:
+	case <-superseded:
+		l.end("leadership ended", fmt.Errorf("%w: the transport saw a newer epoch", ErrFenced))
+	case <-l.elector.lifetime:
+		ctx, cancel := l.elector.detached(context.Background())
+		defer cancel()
+		if err := l.Resign(ctx); err != nil {
+			l.elector.log().Warn("could not clear the lease", logError, err)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Callbacks are the functions that [Run] calls. OnAcquired is required.
+type Callbacks struct {
+	// OnAcquired does the work of the role. Its context ends when the
+	// leadership ends and when the context of Run ends; the cause of the
+	// context is then the reason. Run waits for it to return before it resigns
+	// and before it competes again, so the work of two terms never overlaps in
+	// this process. It runs on the goroutine of Run.
+	//
+	// When it returns while the leadership holds, Run resigns and returns its
+	// error, or nil.
+	OnAcquired func(ctx context.Context, l *Leadership) error
+
+	// OnLost runs after OnAcquired returned, when the leadership ended and was
+	// not resigned by Run, with the reason and whatever OnAcquired returned
+	// joined. It runs on the goroutine of Run.
+	OnLost func(err error)
+
+	// OnLeaderChange runs for every state that [Watch] yields, on a goroutine
+	// of its own. Errors of the watch are logged and retried.
+	OnLeaderChange func(change LeaderChange)
+}
+
+// Run keeps competing for a role and does its work while it holds it, until
+// ctx ends.
+//
+// It acquires the leadership, calls OnAcquired, cancels the context of
+// OnAcquired when the leadership ends, waits for it to return, and starts
+// over. Before each new start it waits: one poll interval at first, twice as
+// long after every failed acquisition and every term shorter than a lease, and
+// the lease duration at most.
+//
+// When ctx ends, Run waits for OnAcquired and resigns; with
+// [WithDeregisterOnCancel] it also leaves the roster. It then returns nil, or
+// what went wrong in that. The context of [WithLifetime] ends Run the same way.
+//
+// Run returns early with the error of an acquisition that a retry does not
+// settle: an invalid argument or option, a record that does not decode, a
+// closed transport, or an error with a Retriable method that says false.
+// Another live process with the same member id is reported to the observers,
+// and Run then treats the lease of that process like the lease of any other
+// member.
+func Run(ctx context.Context, transport Transport, role Role, member MemberID, callbacks Callbacks, options ...Option) error {
+	if callbacks.OnAcquired == nil {
+		return errors.New("coordination: OnAcquired is nil")
+	}
+	e, err := newElector(transport, role, member, options)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := e.withLifetime(ctx)
+	e.lifetime = nil
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel()
+	if callbacks.OnLeaderChange != nil {
+		watching.Go(func() { e.watch(ctx, callbacks.OnLeaderChange, options) })
+	}
+	return e.run(ctx, callbacks)
+}
+
+func (e *elector) watch(ctx context.Context, tell func(LeaderChange), options []Option) {
+	for change, err := range Watch(ctx, e.transport, e.role, options...) {
+		if err != nil {
+			e.log().Warn("could not watch the role", logError, err)
+			continue
+		}
+		tell(change)
+	}
+}
+
+func (e *elector) run(ctx context.Context, callbacks Callbacks) error {
+	for failures := 0; ; {
+		l, abandoned, err := e.acquire(ctx)
+		switch {
+		case err == nil:
+			began := e.now()
+			if over, err := e.serve(ctx, l, callbacks); over {
+				return err
+			}
+			if e.now().since(began) >= e.lease.duration {
+				failures = 0
+			}
+		case ctx.Err() != nil:
+			return errors.Join(ignoring(err, ctx.Err()), abandoned)
+		case permanent(err):
+			return err
+		default:
+			e.identity.wary = e.identity.wary || errors.Is(err, ErrDuplicateMember)
+			e.log().Warn("could not compete for the role", logError, err)
+		}
+		failures++
+		e.sleep(ctx, nil, e.now(), e.restartDelay(failures))
+	}
+}
+
+// serve runs the work of one term. It reports whether Run is over, and with
+// which error.
+func (e *elector) serve(ctx context.Context, l *Leadership, callbacks Callbacks) (over bool, err error) {
+	work, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-l.Done():
+			cancel(l.Err())
+		case <-work.Done():
+		}
+	}()
+	worked := callbacks.OnAcquired(work, l)
+	cancel(nil)
+
+	defer func() { e.identity.learn(l.Lease().Token, l.Token()) }()
+	if reason := l.Err(); reason != nil {
+		if callbacks.OnLost != nil {
+			callbacks.OnLost(errors.Join(reason, worked))
+		}
+		if ctx.Err() == nil {
+			return false, nil
+		}
+		worked = nil
+	}
+	final, cancelFinal := e.detached(ctx)
+	defer cancelFinal()
+	release := l.Resign
+	if ctx.Err() != nil && e.deregisterOnCancel {
+		release = l.Leave
+	}
+	return true, errors.Join(ignoring(worked, ctx.Err()), release(final))
+}
+
+// ignoring returns an error unless it is nothing but the end of a context.
+func ignoring(err, ended error) error {
+	if ended != nil && errors.Is(err, ended) {
+		return nil
+	}
+	return err
+}
+
+// permanent reports whether another acquisition would fail the same way.
+func permanent(err error) bool {
+	var format *FormatError
+	var retriable interface{ Retriable() bool }
+	return errors.As(err, &format) || errors.Is(err, ErrTransportClosed) ||
+		errors.As(err, &retriable) && !retriable.Retriable()
+}
+
+// restartDelay returns the wait before the next acquisition after this many
+// starts that led nowhere.
+func (e *elector) restartDelay(failures int) time.Duration {
+	delay := e.lease.duration
+	if doublings := failures - 1; doublings < 32 && e.poll < delay>>doublings {
+		delay = e.poll << doublings
+	}
+	return delay - time.Duration(float64(delay)*e.jitter*e.identity.spread())
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+// step is what a candidate does next.
+type step int
+
+const (
+	// stepRegister appends a registration and reads again.
+	stepRegister step = iota
+	// stepWait waits and reads again.
+	stepWait
+	// stepDescribe asks the coordinator whether anybody ever took the role.
+	stepDescribe
+	// stepMint takes the epoch of the role.
+	stepMint
+	// stepYield gives the acquisition up in favour of another process with
+	// the same member id.
+	stepYield
+)
+
+// reading is one read of the partition as a candidate sees it.
+type reading struct {
+	state    RoleState
+	complete bool   // no open transaction hid the end of the log
+	began    moment // before the read
+	ended    moment // after it
+}
+
+// identity is what one process knows about the leases under its member id. It
+// outlives an acquisition.
+type identity struct {
+	seed   uint64
+	turns  uint64         // numbers drawn so far
+	known  []FencingToken // minted by this process, or in the log before it minted
+	minted bool
+	wary   bool // another process uses the member id
+}
+
+// knownTokens bounds what an identity remembers. The newest lease in the log
+// is of interest alone, so a few are plenty.
+const knownTokens = 32
+
+func newIdentity(member MemberID) identity {
+	h := fnv.New64a()
+	h.Write([]byte(member.name))
+	return identity{seed: h.Sum64()}
+}
+
+// spread returns a number in [0, 1) that differs from member to member and
+// from wait to wait, and that repeats itself from run to run.
+func (i *identity) spread() float64 {
+	i.turns++
+	x := i.seed + i.turns*0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return float64((x^x>>31)>>11) / (1 << 53)
+}
+
+func (i *identity) learn(tokens ...FencingToken) {
+	for _, token := range tokens {
+		if !slices.Contains(i.known, token) {
+			i.known = append(i.known, token)
+		}
+	}
+	if excess := len(i.known) - knownTokens; excess > 0 {
+		i.known = slices.Delete(i.known, 0, excess)
+	}
+}
+
+// candidate is the state of one acquisition. Its methods take what happened
+// and when, and say what to do next; they do no I/O and read no clock. A
+// candidate is not safe for concurrent use.
+type candidate struct {
+	member   MemberID
+	settings *settings
+	identity *identity
+
+	registered   bool   // this acquisition appended a registration
+	registeredAt moment // when
+	seen         bool   // the roster showed the member, since then if registered
+	entry        RosterEntry
+	entrySeen    moment // the first read that showed entry
+
+	last   *reading
+	lease  sighting
+	fences int  // mints in a row that were superseded
+	reread bool // the challenge was evaluated afresh once
+	pinned bool // the challenge met an incomplete read
+	pinAt  moment
+}
+
+func newCandidate(member MemberID, s *settings, i *identity) *candidate {
+	return &candidate{member: member, settings: s, identity: i}
+}
+
+// read takes a read of the partition. The extent says how long to wait, for
+// stepWait alone.
+func (c *candidate) read(r reading) (step, time.Duration) {
+	c.observe(r)
+	if next, extent, enrolled := c.enrol(r); !enrolled {
+		return next, extent
+	}
+	foreign := c.foreign(r.state.Lease)
+	if foreign && !c.identity.wary {
+		return stepYield, 0
+	}
+	state := c.locally(r, foreign)
+	decision := Evaluate(state, c.member, r.ended.wall, c.settings.lease)
+	if decision.Action == ActionHold && foreign {
+		decision = Decision{Action: ActionWait, WaitUntil: state.Lease.Deadline}
+	}
+	if decision.Action == ActionWait {
+		c.reread, c.pinned = false, false
+		return stepWait, c.pollWithin(untilMillis(r.ended.wall, decision.WaitUntil))
+	}
+	return c.challenge(r)
+}
+
+// observe updates what the candidate remembers from read to read.
+func (c *candidate) observe(r reading) {
+	previous := c.last
+	c.last = &r
+	if previous != nil && !sameState(previous.state, r.state) {
+		c.fences = 0
+	}
+	lease := r.state.Lease
+	if lease == nil {
+		c.lease = sighting{}
+		return
+	}
+	if !c.identity.minted && lease.Member == c.member {
+		c.identity.learn(lease.Token)
+	}
+	if !c.lease.about(*lease) {
+		c.lease = sighting{seen: true, token: lease.Token, grantedAt: lease.GrantedAt, first: r.ended}
+		if previous != nil && previous.complete {
+			c.lease.absent, c.lease.witnessed = previous.began, true
+		}
+	}
+}
+
+func sameState(x, y RoleState) bool {
+	if x.Lease == nil || y.Lease == nil {
+		return x.Lease == y.Lease && slices.Equal(x.Roster, y.Roster)
+	}
+	return *x.Lease == *y.Lease && slices.Equal(x.Roster, y.Roster)
+}
+
+// enrol brings the member into the roster, and reports whether it is there.
+//
+// A registration of this acquisition that the roster does not show yet is read
+// lag, until it has not come for so long that it must be lost. A registration
+// that was there and is gone was removed by somebody.
+func (c *candidate) enrol(r reading) (step, time.Duration, bool) {
+	entry, present := r.state.Entry(c.member)
+	if present && (c.registered || !c.settings.freshRegistration) {
+		if !c.seen || entry != c.entry {
+			c.entry, c.entrySeen = entry, r.ended
+		}
+		c.seen = true
+		return 0, 0, true
+	}
+	lag := max(c.settings.lease.duration, 10*c.settings.poll)
+	if !c.registered || c.seen || r.ended.since(c.registeredAt) >= lag {
+		return stepRegister, 0, false
+	}
+	return stepWait, c.pollWithin(lag), false
+}
+
+// appended takes the acknowledgement of a registration.
+func (c *candidate) appended(at moment) {
+	c.registered, c.registeredAt, c.seen = true, at, false
+}
+
+// foreign reports whether a lease in the name of this member is the work of
+// another live process: its token came up after this process began to mint,
+// and this process did not mint it.
+func (c *candidate) foreign(lease *Lease) bool {
+	return lease != nil && lease.Member == c.member && c.identity.minted &&
+		!slices.Contains(c.identity.known, lease.Token)
+}
+
+// locally returns the state with instants that this process can vouch for, so
+// that a wrong wall clock neither keeps a dead holder in place nor keeps the
+// member from its turn.
+func (c *candidate) locally(r reading, foreign bool) RoleState {
+	state := r.state
+	if state.Lease != nil {
+		if state.Lease.Member != c.member || foreign {
+			lease := *state.Lease
+			lease.Deadline = c.lease.deadline(lease, r.ended, c.settings.tolerance)
+			state.Lease = &lease
+		}
+		return state
+	}
+	latest := addMillis(r.ended.wall, -extentMillis(r.ended.since(c.entrySeen)))
+	if c.entry.RegisteredAt > latest {
+		state.Roster = slices.Clone(state.Roster)
+		own := slices.IndexFunc(state.Roster, func(e RosterEntry) bool { return e.Member == c.member })
+		state.Roster[own].RegisteredAt = latest
+	}
+	return state
+}
+
+// challenge decides what precedes a mint. A read that an open transaction cut
+// short may hide the lease of a live holder, so a challenge on it waits for a
+// grace, unless nobody can hold the role.
+func (c *candidate) challenge(r reading) (step, time.Duration) {
+	if r.complete {
+		c.pinned = false
+		return stepMint, 0
+	}
+	if !c.pinned {
+		c.pinned, c.pinAt = true, r.ended
+	}
+	if c.pinGrace(r.ended) <= 0 {
+		return stepMint, 0
+	}
+	return stepDescribe, 0
+}
+
+func (c *candidate) pinGrace(now moment) time.Duration {
+	return min(2*c.settings.poll, c.settings.lease.challengeStagger) - now.since(c.pinAt)
+}
+
+// described takes the answer of the coordinator about a role whose log could
+// not be read to its end.
+func (c *candidate) described(taken bool, now moment) (step, time.Duration) {
+	if grace := c.pinGrace(now); taken && grace > 0 {
+		return stepWait, c.pollWithin(grace)
+	}
+	return stepMint, 0
+}
+
+// stale reports, once for every challenge, that the read behind it is too old
+// to fence a holder on: the process was paused, or the read was slow, and the
+// holder may have renewed since.
+func (c *candidate) stale(now moment) bool {
+	if c.reread || now.since(c.last.began) <= c.settings.poll {
+		return false
+	}
+	c.reread = true
+	return true
+}
+
+// won takes a minted token.
+func (c *candidate) won(token FencingToken) {
+	c.reread, c.pinned = false, false
+	c.identity.minted = true
+	c.identity.learn(token)
+}
+
+// fenced takes a mint that another member superseded before its first lease
+// was written, and returns how long to stay away. The first time is free: the
+// rival may be gone, and its lease is probably in the log.
+func (c *candidate) fenced() time.Duration {
+	c.fences++
+	c.reread = false
+	if c.fences < 2 {
+		return 0
+	}
+	stagger := c.settings.lease.challengeStagger
+	backoff := stagger
+	if doublings := c.fences - 2; doublings < 32 && c.settings.poll < stagger>>doublings {
+		backoff = c.settings.poll << doublings
+	}
+	backoff = time.Duration(float64(backoff) * (0.5 + c.identity.spread()))
+	rank, _ := c.last.state.RankOf(c.member)
+	return addExtents(backoff, c.settings.lease.ChallengeDelay(rank)/8)
+}
+
+// missed returns the members that were ranked ahead of this one by two or
+// more when it challenged an expired lease.
+func (c *candidate) missed() []MemberID {
+	state := c.last.state
+	rank, _ := state.RankOf(c.member)
+	if state.Lease == nil || state.Lease.Member == c.member {
+		return nil
+	}
+	var members []MemberID
+	for _, entry := range state.Roster {
+		if ahead, _ := state.RankOf(entry.Member); entry.Member != state.Lease.Member && ahead <= rank-2 {
+			members = append(members, entry.Member)
+		}
+	}
+	return members
+}
+
+// pollWithin returns the extent until the next read: a jittered poll interval,
+// or less when something is due earlier.
+func (c *candidate) pollWithin(due time.Duration) time.Duration {
+	poll := c.settings.poll
+	if c.settings.jitter > 0 {
+		poll -= time.Duration(float64(poll) * c.settings.jitter * c.identity.spread())
+	}
+	return max(min(poll, due), time.Millisecond)
+}
