@@ -82,7 +82,7 @@ type SchemaCache struct {
 }
 
 // CacheHooks are optional callbacks for metrics. They run on the cache's
-// goroutines, without locks held, and must not block.
+// goroutines, several at a time, without locks held, and must not block.
 type CacheHooks struct {
 	// Fetch runs after each fetch of a writer schema.
 	Fetch func(CacheFetch)

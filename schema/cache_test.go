@@ -176,9 +176,14 @@ func TestFailedFetchesBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		double := newInProcessRegistry(t)
 		double.failing(http.StatusInternalServerError, `down`)
+		var mu sync.Mutex
 		var fetches []CacheFetch
 		cache := NewSchemaCache(double.client(WithMaxRetries(0)), WithFetchBackoff(time.Second, 4*time.Second),
-			WithCacheHooks(CacheHooks{Fetch: func(f CacheFetch) { fetches = append(fetches, f) }}))
+			WithCacheHooks(CacheHooks{Fetch: func(f CacheFetch) {
+				mu.Lock()
+				defer mu.Unlock()
+				fetches = append(fetches, f)
+			}}))
 		start := time.Now()
 		for time.Since(start) < 60*time.Second {
 			_, err := cache.WriterSchema(5)
@@ -343,7 +348,9 @@ func TestMadeUpIDsAreBounded(t *testing.T) {
 		synctest.Wait()
 		for id := range maxFailedFetches + 3*maxRunningFetches {
 			_, _ = cache.WriterSchema(id)
-			synctest.Wait()
+			if id%maxRunningFetches == 0 {
+				synctest.Wait()
+			}
 		}
 		if stats := cache.Stats(); stats.FailedSchemas > maxFailedFetches {
 			t.Errorf("%d failures are remembered", stats.FailedSchemas)
