@@ -48,30 +48,32 @@ func JSONCompatibility(previousSchema, candidateSchema string, mode Compatibilit
 // oldest first, with their dependencies. Modes that are not transitive look at
 // the last one.
 func CheckJSONCompatibility(history []ResolvedSchema, candidate ResolvedSchema, mode CompatibilityMode, options ...JSONCompatibilityOption) (CompatibilityResult, error) {
-	c := jsonCompatibility{jsonDialect: jsonDialect{compileRegexp: comparablePattern}}
+	c := jsonCompatibility{sources: jsonSources{}}
+	c.compileRegexp = func(pattern string) (JSONRegexp, error) {
+		compiled, err := regexp.Compile(pattern)
+		if err != nil {
+			c.foreign = true
+			return foreignPattern(pattern), nil
+		}
+		return compiled, nil
+	}
 	for _, option := range options {
 		option(&c)
 	}
 	compiled := make([]*jsonschema.Schema, 0, len(history)+1)
-	for _, schema := range append(slices.Clone(history), candidate) {
-		s, err := c.compile(schema.Schema, schema.Dependencies)
+	for i, schema := range append(slices.Clone(history), candidate) {
+		s, documents, err := c.compileAt(fmt.Sprintf("registry:///%d/schema.json", i), schema.Schema, schema.Dependencies)
 		if err != nil {
 			return CompatibilityResult{}, fmt.Errorf("invalid JSON Schema: %w", err)
 		}
+		c.sources.add(documents)
 		compiled = append(compiled, s)
 	}
 	return checkHistory(compiled[:len(history)], compiled[len(history)], mode, c.violations), nil
 }
 
-// comparablePattern takes every pattern. One that package regexp does not know
-// matches nothing, and is compared by its text.
-func comparablePattern(pattern string) (JSONRegexp, error) {
-	if compiled, err := regexp.Compile(pattern); err == nil {
-		return compiled, nil
-	}
-	return foreignPattern(pattern), nil
-}
-
+// foreignPattern is one that package regexp does not know. It matches nothing,
+// and is compared by its text.
 type foreignPattern string
 
 func (p foreignPattern) MatchString(string) bool { return false }
@@ -80,17 +82,21 @@ func (p foreignPattern) String() string          { return string(p) }
 // jsonCompatibility compares compiled schemas.
 type jsonCompatibility struct {
 	jsonDialect
-	strict bool
+	strict  bool
+	foreign bool // there are patterns that cannot be matched
+	sources jsonSources
 }
 
 func (c jsonCompatibility) violations(reader, writer *jsonschema.Schema) []string {
-	comparison := &jsonComparison{strict: c.strict, running: map[string]bool{}}
+	comparison := &jsonComparison{strict: c.strict, foreign: c.foreign, sources: c.sources, running: map[string]bool{}}
 	return comparison.compare(reader, shapeOf(writer), "")
 }
 
 // jsonComparison is one comparison of a reader with a writer.
 type jsonComparison struct {
 	strict  bool
+	foreign bool
+	sources jsonSources
 	running map[string]bool // pairs that are being compared, and so may be assumed
 	steps   int
 }
@@ -104,7 +110,7 @@ func (c *jsonComparison) compare(reader *jsonschema.Schema, writer jsonShape, pa
 		return nil
 	}
 	if values, finite := writer.values(); finite {
-		return refusedValues(reader, values, path)
+		return c.refusedValues(reader, writer, values, path)
 	}
 	if alternatives := writer.alternatives(); alternatives != nil {
 		var found []string
@@ -125,15 +131,18 @@ func (c *jsonComparison) compare(reader *jsonschema.Schema, writer jsonShape, pa
 	defer delete(c.running, key)
 	var found []string
 	for _, part := range conjuncts(reader) {
+		if writer.any(func(s *jsonschema.Schema) bool { return c.sources.same(part, s) }) {
+			continue
+		}
 		found = append(found, c.comparePart(part, writer, path)...)
 	}
 	return found
 }
 
-func refusedValues(reader *jsonschema.Schema, values []any, path string) []string {
+func (c *jsonComparison) refusedValues(reader *jsonschema.Schema, writer jsonShape, values []any, path string) []string {
 	var found []string
 	for _, value := range values {
-		if reader.Validate(value) != nil {
+		if writer.mayHold(value, !c.foreign) && reader.Validate(value) != nil {
 			found = append(found, fmt.Sprintf("%s no longer accepts %s", path, shortJSON(value)))
 		}
 	}

@@ -144,7 +144,10 @@ func (c *jsonComparison) properties(reader *jsonschema.Schema, writer jsonShape,
 			continue
 		}
 		schemas, closed := propertySchemas(reader, name)
-		if closed || leavesUnevaluated(reader, name) {
+		if unevaluated := unevaluatedProperty(reader, name); unevaluated != nil {
+			schemas, closed = append(schemas, unevaluated), closed || refusesAll(unevaluated)
+		}
+		if closed {
 			found = append(found, under(path, name)+" is no longer allowed")
 			continue
 		}
@@ -153,8 +156,8 @@ func (c *jsonComparison) properties(reader *jsonschema.Schema, writer jsonShape,
 		}
 	}
 	rest, closed := restOf(reader.AdditionalProperties)
-	if reader.UnevaluatedProperties != nil {
-		rest, closed = reader.UnevaluatedProperties, closed || refusesAll(reader.UnevaluatedProperties)
+	if unevaluated := unevaluatedProperties(reader); unevaluated != nil {
+		rest, closed = unevaluated, refusesAll(unevaluated)
 	}
 	for _, pattern := range slices.Sorted(maps.Keys(writerPatterns)) {
 		if _, known := ownPatterns[pattern]; known {
@@ -178,15 +181,25 @@ func (c *jsonComparison) properties(reader *jsonschema.Schema, writer jsonShape,
 	return found
 }
 
-// leavesUnevaluated reports whether unevaluatedProperties forbids a property.
-func leavesUnevaluated(reader *jsonschema.Schema, name string) bool {
-	if reader.UnevaluatedProperties == nil || !refusesAll(reader.UnevaluatedProperties) {
-		return false
-	}
-	return !slices.ContainsFunc(conjuncts(reader), func(s *jsonschema.Schema) bool {
+// unevaluatedProperty returns what unevaluatedProperties of the reader says about
+// a property, or nil where another keyword takes care of it.
+func unevaluatedProperty(reader *jsonschema.Schema, name string) *jsonschema.Schema {
+	if slices.ContainsFunc(conjuncts(reader), func(s *jsonschema.Schema) bool {
 		schemas, _ := propertySchemas(s, name)
 		return len(schemas) > 0
-	})
+	}) {
+		return nil
+	}
+	return unevaluatedProperties(reader)
+}
+
+// unevaluatedProperties returns the keyword's schema, or nil where all properties
+// are additional ones.
+func unevaluatedProperties(s *jsonschema.Schema) *jsonschema.Schema {
+	if slices.ContainsFunc(conjuncts(s), func(s *jsonschema.Schema) bool { return s.AdditionalProperties != nil }) {
+		return nil
+	}
+	return s.UnevaluatedProperties
 }
 
 // place compares what a reader wants in a place with what may be there.
@@ -251,40 +264,66 @@ func (c *jsonComparison) arrays(reader *jsonschema.Schema, writer jsonShape, pat
 		written, present := writer.item(i)
 		found = append(found, c.place(schema, written, present, fmt.Sprintf("%s[%d]", path, i))...)
 	}
-	for i := len(own.prefix); i < writer.prefixItems(); i++ {
-		written, present := writer.item(i)
-		at := fmt.Sprintf("%s[%d]", path, i)
-		switch {
-		case present == never:
-		case own.closed:
-			found = append(found, at+" is no longer allowed")
-		case own.rest != nil:
-			found = append(found, c.compare(own.rest, written, at)...)
-		}
+	found = append(found, c.itemsFrom(len(own.prefix), own.rest, own.closed, writer, path)...)
+	if unevaluated := unevaluatedItems(reader); unevaluated != nil {
+		from := shapeOf(reader).prefixItems()
+		found = append(found, c.itemsFrom(from, unevaluated, refusesAll(unevaluated), writer, path)...)
 	}
-	written, present := writer.item(-1)
 	most := writer.most(func(s *jsonschema.Schema) *int { return s.MaxItems })
-	switch {
-	case present == never, most != nil && *most <= max(len(own.prefix), writer.prefixItems()):
-	case own.closed:
-		found = append(found, path+" no longer allows additional items")
-	case own.rest != nil:
-		found = append(found, c.compare(own.rest, written, path+"[]")...)
-	}
 	if reader.UniqueItems && !writer.any(func(s *jsonschema.Schema) bool { return s.UniqueItems }) && (most == nil || *most > 1) {
 		found = append(found, path+" became a set of unique items")
 	}
 	if reader.Contains != nil && !c.contains(reader, writer) {
 		found = append(found, path+" must contain other items than before")
 	}
-	if reader.UnevaluatedItems != nil && !writer.any(func(s *jsonschema.Schema) bool {
-		return s.UnevaluatedItems != nil && len(c.compare(reader.UnevaluatedItems, shapeOf(s.UnevaluatedItems), "")) == 0
-	}) && present != never {
-		found = append(found, path+" no longer allows unevaluated items")
-	}
 	found = append(found, bounds("items", reader, writer, path,
 		func(s *jsonschema.Schema) *int { return s.MinItems }, func(s *jsonschema.Schema) *int { return s.MaxItems })...)
 	return found
+}
+
+// itemsFrom compares the elements from an index on with what the reader leaves
+// room for.
+func (c *jsonComparison) itemsFrom(from int, rest *jsonschema.Schema, closed bool, writer jsonShape, path string) []string {
+	if rest == nil && !closed {
+		return nil
+	}
+	var found []string
+	last := max(from, writer.prefixItems())
+	for i := from; i < last; i++ {
+		written, present := writer.item(i)
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case present == never:
+		case closed:
+			found = append(found, at+" is no longer allowed")
+		default:
+			found = append(found, c.compare(rest, written, at)...)
+		}
+	}
+	written, present := writer.item(-1)
+	if most := writer.most(func(s *jsonschema.Schema) *int { return s.MaxItems }); most != nil && *most <= last {
+		return found
+	}
+	switch {
+	case present == never:
+	case closed:
+		found = append(found, path+" no longer allows additional items")
+	default:
+		found = append(found, c.compare(rest, written, path+"[]")...)
+	}
+	return found
+}
+
+// unevaluatedItems returns the keyword's schema, or nil where another keyword
+// takes care of all elements.
+func unevaluatedItems(s *jsonschema.Schema) *jsonschema.Schema {
+	if slices.ContainsFunc(conjuncts(s), func(s *jsonschema.Schema) bool {
+		t := tupleOf(s)
+		return t.rest != nil || t.closed
+	}) {
+		return nil
+	}
+	return s.UnevaluatedItems
 }
 
 // contains reports whether one of the writer's schemas promises the items that

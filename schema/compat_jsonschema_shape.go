@@ -162,7 +162,8 @@ func (w jsonShape) byType() []jsonShape {
 	return parts
 }
 
-// values returns every document of a finite shape.
+// values returns a finite list that holds every document of the shape, if there
+// is one.
 func (w jsonShape) values() ([]any, bool) {
 	for _, s := range w.all {
 		if s.Const != nil {
@@ -175,14 +176,38 @@ func (w jsonShape) values() ([]any, bool) {
 	if w.types&^(jsonNull|jsonBoolean) != 0 {
 		return nil, false
 	}
-	var values []any
-	if w.types&jsonNull != 0 {
-		values = append(values, nil)
+	return []any{nil, false, true}, true
+}
+
+// mayHold reports whether a value may be a document of the shape. With exact,
+// the answer is certain.
+func (w jsonShape) mayHold(value any, exact bool) bool {
+	if typeOfJSON(value)&w.types == 0 {
+		return false
 	}
-	if w.types&jsonBoolean != 0 {
-		values = append(values, false, true)
+	return !exact || !w.any(func(s *jsonschema.Schema) bool { return s.Validate(value) != nil })
+}
+
+func typeOfJSON(value any) jsonTypes {
+	switch v := value.(type) {
+	case nil:
+		return jsonNull
+	case bool:
+		return jsonBoolean
+	case string:
+		return jsonString
+	case []any:
+		return jsonArray
+	case map[string]any:
+		return jsonObject
+	case json.Number:
+		if number, ok := new(big.Rat).SetString(string(v)); ok && number.IsInt() {
+			return jsonInteger
+		}
+		return jsonFraction
+	default:
+		return jsonAnyType
 	}
-	return values, true
 }
 
 // declaredTypes is the type keyword of the shape, for messages.
@@ -229,13 +254,33 @@ func (w jsonShape) property(name string) (jsonShape, presence) {
 	if len(found.all) > 0 {
 		return found, declared
 	}
-	if w.any(func(s *jsonschema.Schema) bool {
-		return s.UnevaluatedProperties != nil && refusesAll(s.UnevaluatedProperties)
-	}) {
-		return jsonShape{}, never
+	return w.unevaluated(unevaluatedPropertiesOf)
+}
+
+// unevaluated returns what the shape says about places that none of its schemas
+// evaluates. A keyword next to alternatives or conditions says nothing: one of
+// those may have evaluated the place.
+func (w jsonShape) unevaluated(keyword func(*jsonschema.Schema) *jsonschema.Schema) (jsonShape, presence) {
+	found := shapeOf()
+	for _, s := range w.all {
+		schema := keyword(s)
+		if schema == nil || slices.ContainsFunc(conjuncts(s), func(s *jsonschema.Schema) bool {
+			return len(s.AnyOf) > 0 || len(s.OneOf) > 0 || s.If != nil || len(s.DependentSchemas) > 0 || s.Contains != nil
+		}) {
+			continue
+		}
+		if refusesAll(schema) {
+			return jsonShape{}, never
+		}
+		found = found.and(schema)
+	}
+	if len(found.all) > 0 {
+		return found, declared
 	}
 	return found, open
 }
+
+func unevaluatedPropertiesOf(s *jsonschema.Schema) *jsonschema.Schema { return s.UnevaluatedProperties }
 
 // propertySchemas returns the schemas of s that apply to a property, and whether
 // s forbids it.
@@ -275,7 +320,7 @@ func (w jsonShape) additional() (jsonShape, presence) {
 	found := shapeOf()
 	for _, s := range w.all {
 		schema, closed := restOf(s.AdditionalProperties)
-		if closed || s.UnevaluatedProperties != nil && refusesAll(s.UnevaluatedProperties) {
+		if closed {
 			return jsonShape{}, never
 		}
 		if schema != nil {
@@ -285,7 +330,7 @@ func (w jsonShape) additional() (jsonShape, presence) {
 	if len(found.all) > 0 {
 		return found, declared
 	}
-	return found, open
+	return w.unevaluated(unevaluatedPropertiesOf)
 }
 
 // propertyNames returns the properties that the shape names, sorted.
@@ -363,7 +408,7 @@ func (w jsonShape) item(i int) (jsonShape, presence) {
 	if len(found.all) > 0 {
 		return found, declared
 	}
-	return found, open
+	return w.unevaluated(func(s *jsonschema.Schema) *jsonschema.Schema { return s.UnevaluatedItems })
 }
 
 // prefixItems returns the length of the longest prefix.

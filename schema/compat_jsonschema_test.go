@@ -101,7 +101,7 @@ func TestJSONReaderAcceptsWhatTheWriterAllows(t *testing.T) {
 		{"contains less", `{"contains":{"type":"integer"}}`, `{"contains":{"type":"number"}}`, nil},
 		{"more contained", `{` + draft2020 + `"contains":{},"minContains":2,"maxContains":3}`, `{` + draft2020 + `"contains":{},"minContains":3}`, []string{" must contain other items than before"}},
 		{"fewer contained", `{` + draft2020 + `"contains":{},"minContains":2,"maxContains":3}`, `{` + draft2020 + `"contains":{},"minContains":1,"maxContains":4}`, nil},
-		{"unevaluated items", `{` + draft2020 + `"type":"array"}`, `{` + draft2020 + `"unevaluatedItems":false}`, []string{" no longer allows unevaluated items"}},
+		{"unevaluated items", `{` + draft2020 + `"type":"array"}`, `{` + draft2020 + `"unevaluatedItems":false}`, []string{" no longer allows additional items"}},
 
 		{"lengths", `{"type":"string","minLength":2,"maxLength":5}`, `{"minLength":3,"maxLength":4}`, []string{" needs at least 3 characters", " allows at most 4 characters"}},
 		{"lengths loosened", `{"type":"string","minLength":2,"maxLength":5}`, `{"minLength":2,"maxLength":6}`, nil},

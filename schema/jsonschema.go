@@ -277,16 +277,23 @@ const schemaAddress = "registry:///schema.json"
 
 // compile prepares a schema and everything that it refers to.
 func (d *jsonDialect) compile(text string, dependencies []Reference) (*jsonschema.Schema, error) {
+	compiled, _, err := d.compileAt(schemaAddress, text, dependencies)
+	return compiled, err
+}
+
+// compileAt is compile for a schema at another address. It returns the documents
+// as well, by address.
+func (d *jsonDialect) compileAt(address, text string, dependencies []Reference) (*jsonschema.Schema, referenceLoader, error) {
 	document, err := parseJSON([]byte(text))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	loader := referenceLoader{}
-	bases := []*url.URL{baseOf(schemaAddress, document)}
+	bases := []*url.URL{baseOf(address, document)}
 	parsed := make([]any, len(dependencies))
 	for i, dependency := range dependencies {
 		if parsed[i], err = parseJSON([]byte(dependency.Schema)); err != nil {
-			return nil, fmt.Errorf("invalid JSON Schema reference %s: %w", dependency.Name, err)
+			return nil, nil, fmt.Errorf("invalid JSON Schema reference %s: %w", dependency.Name, err)
 		}
 		bases = append(bases, baseOf(resolved(bases[0], dependency.Name), parsed[i]))
 	}
@@ -295,6 +302,7 @@ func (d *jsonDialect) compile(text string, dependencies []Reference) (*jsonschem
 			loader[resolved(base, dependency.Name)] = parsed[i]
 		}
 	}
+	loader[address] = document
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(loader)
 	compiler.DefaultDraft(cmp.Or(d.draft, jsonschema.Draft7))
@@ -309,10 +317,8 @@ func (d *jsonDialect) compile(text string, dependencies []Reference) (*jsonschem
 			ignoreFormats(compiler, document)
 		}
 	}
-	if err := compiler.AddResource(schemaAddress, document); err != nil {
-		return nil, err
-	}
-	return compiler.Compile(schemaAddress)
+	compiled, err := compiler.Compile(address)
+	return compiled, loader, err
 }
 
 // baseOf returns the address against which a schema's references are resolved:
@@ -345,8 +351,8 @@ func resolved(base *url.URL, name string) string {
 	return address.String()
 }
 
-// referenceLoader holds the schemas of the registry's references by address. It
-// is all that a schema can reach.
+// referenceLoader holds a schema and the registry's references by address. It is
+// all that the schema can reach.
 type referenceLoader map[string]any
 
 // Load returns the schema at an address.

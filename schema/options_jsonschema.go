@@ -54,7 +54,9 @@ func (d JSONDialect) draft() *jsonschema.Draft {
 
 // JSONRegexp is a compiled pattern of a JSON Schema.
 type JSONRegexp interface {
+	// MatchString reports whether s contains a match of the pattern.
 	MatchString(s string) bool
+	// String returns the pattern.
 	String() string
 }
 

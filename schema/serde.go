@@ -37,8 +37,11 @@ import (
 //     payload when there is none;
 //   - Subject(topic string) string and Role() Role.
 type Serde[T any] interface {
+	// Serialize returns the framed payload of value, or nil for a tombstone.
 	Serialize(topic string, value T) ([]byte, error)
+	// Deserialize reads a framed payload.
 	Deserialize(topic string, data []byte) (T, error)
+	// RegisterSubject interns the serde's schema for topic.
 	RegisterSubject(topic string)
 }
 
