@@ -404,13 +404,13 @@ func isImmutable(n *avroplan.Node) bool {
 // name to the value.
 func (k *decodeCompiler) genericUnion(n *avroplan.Node) (anyDecode, error) {
 	branches := make([]anyDecode, len(n.Choose.Branches))
-	_, nullable := n.Schema.Nullable()
+	tagged := k.tagged && n.Schema.Kind == avroplan.Union && n.Schema.Values() > 1
 	for i, b := range n.Choose.Branches {
 		decode, err := k.generic(b.Node)
 		if err != nil {
 			return nil, err
 		}
-		if k.tagged && b.Reader >= 0 && !nullable && b.Node.Schema.Kind != avroplan.Null {
+		if tagged && b.Reader >= 0 && b.Node.Schema.Kind != avroplan.Null {
 			decode = taggedValue(n.Schema.Branches[b.Reader].BranchName(), decode)
 		}
 		branches[i] = decode

@@ -287,7 +287,7 @@ func nameMatch(w, rd *Schema) int {
 		return fullMatch
 	case slices.Contains(rd.Aliases, w.Name):
 		return aliasMatch
-	case w.SimpleName() == rd.SimpleName():
+	case simpleName(w.Name) == simpleName(rd.Name):
 		return simpleMatch
 	}
 	return noMatch

@@ -143,36 +143,15 @@ func (s *Schema) BranchName() string {
 	return s.Kind.String()
 }
 
-// SimpleName returns the name of a named type without its namespace.
-func (s *Schema) SimpleName() string { return simpleName(s.Name) }
-
-// MinSize returns a lower bound of the number of bytes that a datum takes. Zero
-// means that a datum can be empty.
-func (s *Schema) MinSize() int { return s.minSize }
-
-// Nullable reports whether the schema is a union of null and exactly one other
-// branch, and returns that branch's index.
-func (s *Schema) Nullable() (branch int, ok bool) {
-	if s.Kind != Union || len(s.Branches) != 2 {
-		return 0, false
-	}
-	switch {
-	case s.Branches[0].Kind == Null && s.Branches[1].Kind != Null:
-		return 1, true
-	case s.Branches[1].Kind == Null && s.Branches[0].Kind != Null:
-		return 0, true
-	}
-	return 0, false
-}
-
-// FieldIndex returns the index of the record's field with the name, or -1.
-func (s *Schema) FieldIndex(name string) int {
-	for i, f := range s.Fields {
-		if f.Name == name {
-			return i
+// Values returns the number of branches of a union that are not null.
+func (s *Schema) Values() int {
+	n := 0
+	for _, b := range s.Branches {
+		if b.Kind != Null {
+			n++
 		}
 	}
-	return -1
+	return n
 }
 
 // describe names the type in messages: "record demo.Order", "decimal(4,2)
