@@ -281,9 +281,9 @@ func TestRepeatedFencesBackOff(t *testing.T) {
 func TestTransportErrorsEndTheAcquisition(t *testing.T) {
 	fail := func(context.Context, int) error { return errBroken }
 	cases := []struct {
-		name  string
+		name   string
 		inject func(*fixture)
-		calls map[string]int
+		calls  map[string]int
 	}{
 		{"read", func(f *fixture) { f.onRead = fail }, map[string]int{"read": 1}},
 		{"append", func(f *fixture) { f.onAppend = fail }, map[string]int{"read": 1, "append": 1}},

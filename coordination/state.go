@@ -200,7 +200,7 @@ func (c *candidate) locally(r reading, foreign bool) RoleState {
 		}
 		return state
 	}
-	latest := addMillis(r.ended.wall, -extentMillis(r.ended.since(c.entrySeen)))
+	latest := addMillis(r.ended.wall, -int64(r.ended.since(c.entrySeen)/time.Millisecond))
 	if c.entry.RegisteredAt > latest {
 		state.Roster = slices.Clone(state.Roster)
 		own := slices.IndexFunc(state.Roster, func(e RosterEntry) bool { return e.Member == c.member })
