@@ -490,3 +490,34 @@ func TestTwoSchemasOfOneSubjectKeepTheirIDs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTheFramePathDoesNotAllocate(t *testing.T) {
+	cache := seededCache(t, "t-value", 1, "W")
+	o, err := serdeOptionsFor(KindProtobuf, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serde := new(serdeCore[any])
+	if err := serde.init(serdeSpec{kind: KindProtobuf, text: "W"}, cache, RoleValue, o, constantFormat{}); err != nil {
+		t.Fatal(err)
+	}
+	var value any = []byte("body")
+	buffer := make([]byte, 0, 64)
+	headers := []Header{{ValueSchemaIDHeader, []byte{0, 0, 0, 0, 1}}}
+	framed := Encode(1, []byte("body"))
+	for name, call := range map[string]func() error{
+		"append":                   func() error { _, err := serde.AppendSerialize(buffer, "t", value); return err },
+		"deserialize":              func() error { _, err := serde.Deserialize("t", framed); return err },
+		"deserialize with headers": func() error { _, err := serde.DeserializeWithHeaders("t", framed[5:], headers); return err },
+		"writer schema":            func() error { _, err := cache.WriterSchema(1); return err },
+		"frame view":               func() error { _, err := DecodeView(framed); return err },
+		"frame append":             func() error { _, err := AppendEncode(buffer, 1, framed[5:]); return err },
+	} {
+		if err := call(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n := testing.AllocsPerRun(100, func() { _ = call() }); n != 0 {
+			t.Errorf("%s allocates %v objects", name, n)
+		}
+	}
+}
