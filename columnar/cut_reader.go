@@ -163,6 +163,21 @@ func (r *CutReader) CompleteCutsAfter(ctx context.Context, group string, epoch i
 	return cuts, nil
 }
 
+// usable reads to the end of the topic and returns the complete cuts of group
+// that are not contradictory, in ascending order. Malformed records do not keep
+// the others back; they are left for another call to report.
+func (r *CutReader) usable(ctx context.Context, group string) ([]publishedCut, error) {
+	if err := r.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer r.release()
+	if err := r.readToEnd(ctx); err != nil {
+		return nil, err
+	}
+	cuts, _ := r.after(group, groupEpoch)
+	return slices.DeleteFunc(cuts, func(cut publishedCut) bool { return cut.unusable != nil }), nil
+}
+
 // refresh takes what is ready, without waiting once the topic has been read to
 // its end, and returns the complete cuts of group above epoch in ascending
 // order, and the newest epoch of the group whatever its status, -1 for none. The

@@ -179,6 +179,9 @@ func (p *partitionFiles) scan() error {
 		}
 	}
 	p.journal.segments = p.segments(names)
+	for _, segment := range p.journal.segments {
+		p.sequence = max(p.sequence, segment.sequence)
+	}
 	return nil
 }
 

@@ -112,8 +112,6 @@ type JournalStore interface {
 	// a crash. A generation below the claimed one is a [*StaleOwnerError]. It
 	// does not keep round.
 	AppendRound(ctx context.Context, partition int, generation int64, round []byte) error
-	// DropRounds removes the rounds that Rounds returns for sequence.
-	DropRounds(ctx context.Context, partition int, generation, sequence int64) error
 	// Rounds returns the rounds appended after the snapshot of sequence was
 	// saved, in order. Rounds that may lie before that snapshot can come first. A
 	// round whose append did not complete is left out.

@@ -286,20 +286,6 @@ func (s *FileStateStore) AppendRound(ctx context.Context, partition int, generat
 	return nil
 }
 
-// DropRounds removes the journal since a snapshot: see [JournalStore].
-func (s *FileStateStore) DropRounds(ctx context.Context, partition int, generation, sequence int64) error {
-	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
-		if err := p.own(generation); err != nil {
-			return err
-		}
-		return p.dropSegments(func(segment journalSegment) bool { return segment.sequence >= sequence })
-	})
-	if err != nil {
-		return fmt.Errorf("columnar: removing the journal of partition %d: %w", partition, err)
-	}
-	return nil
-}
-
 // Rounds returns the journal since a snapshot: see [JournalStore].
 func (s *FileStateStore) Rounds(ctx context.Context, partition int, sequence int64) ([][]byte, error) {
 	var rounds [][]byte

@@ -324,7 +324,6 @@ func TestFileStateStoreRefusesAnOlderOwner(t *testing.T) {
 	_, refused["save of an epoch"] = first.SaveSnapshot(t.Context(), at(old, 7, 100), stateOf("100"))
 	refused["round"] = first.AppendRound(t.Context(), 0, old, []byte("round"))
 	refused["abandon"] = first.Abandon(t.Context(), 0, old, 0)
-	refused["drop"] = first.DropRounds(t.Context(), 0, old, 0)
 	epoch.Generation = old
 	refused["confirm"] = first.ConfirmSnapshot(t.Context(), epoch)
 	want := StaleOwnerError{Partition: 0, Generation: old, Current: current}
@@ -532,13 +531,6 @@ func TestFileStateStoreJournalReturnsRoundsSinceASnapshot(t *testing.T) {
 	saveSnapshot(t, store, at(generation, NoEpoch, 3), "3")
 	if got := since(store, 0); got != "b c d " {
 		t.Errorf("rounds after a later snapshot = %q; want those since the oldest kept", got)
-	}
-	if err := store.DropRounds(t.Context(), 0, generation, second.Sequence); err != nil {
-		t.Fatal(err)
-	}
-	append1("e")
-	if got := since(store, 0); got != "b c e " {
-		t.Errorf("rounds after a drop = %q; want %q", got, "b c e ")
 	}
 }
 

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// alignment is what the runner knows about cuts.
+type alignment struct {
+	pending  *BarrierCut // that is being aligned on; nil for none
+	adopted  time.Time
+	cuts     []publishedCut // above the last closed epochs, ascending
+	readOnce bool           // the cut reader has been read to its end
+}
+
+// limit returns the offset below which records of a topic may run.
+func (a *alignment) limit(p *logicalPartition, progress *topicProgress) int64 {
+	if a.pending == nil || p.lastClosed >= a.pending.Epoch {
+		return math.MaxInt64
+	}
+	if cut, ok := a.pending.Offsets[progress.TopicPartition]; ok {
+		return cut
+	}
+	return math.MaxInt64
+}
+
+// firing is a barrier that fires in a round.
+type firing struct {
+	cut        BarrierCut
+	partitions []*logicalPartition
+	aligned    []*topicProgress
+	saved      []SnapshotInfo // of partitions, where the store knows positions
+}
+
+// refreshCuts takes what the barrier state topic has brought, unless a cut is
+// pending. Once it has been read, an error of the reader does not keep the
+// records waiting.
+func (r *GroupRunner) refreshCuts(ctx context.Context) error {
+	if r.settings.cuts == nil || r.alignment.pending != nil {
+		return nil
+	}
+	closed := int64(math.MaxInt64)
+	for _, p := range r.partitions {
+		if r.involved(p) && p.ready() {
+			closed = min(closed, p.lastClosed)
+		}
+	}
+	if len(r.partitions) == 0 || closed == math.MaxInt64 {
+		closed = NoEpoch
+	}
+	cuts, newest, bad, err := r.settings.cuts.refresh(ctx, r.settings.barrier, closed)
+	if bad != nil {
+		r.stats.add(func(s *RuntimeStats) { s.BadBarrierRecords++ })
+		r.reportError(bad)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if !r.alignment.readOnce {
+			return err
+		}
+		r.reportError(err)
+		return nil
+	}
+	r.alignment.readOnce = true
+	r.alignment.cuts = cuts
+	for _, p := range r.partitions {
+		if newest != groupEpoch && p.lastClosed > newest {
+			// The group was deleted and made anew: its epochs have started over.
+			p.lastClosed = NoEpoch
+			r.alignment.cuts = nil
+		}
+	}
+	return nil
+}
+
+// reportError reports an error that ends no round.
+func (r *GroupRunner) reportError(err error) {
+	r.settings.logger.Error("group runner", "error", err)
+	if r.settings.hooks.Error != nil {
+		r.settings.hooks.Error(err)
+	}
+}
+
+// involved reports whether a partition counts for barriers: an owned one, or
+// before the first assignment any.
+func (r *GroupRunner) involved(p *logicalPartition) bool {
+	return p.owned || !r.assigned
+}
+
+// align drops a pending cut that has no partition left or has waited too long,
+// and takes up the next one.
+func (r *GroupRunner) align() {
+	if r.settings.cuts == nil {
+		return
+	}
+	if pending := r.alignment.pending; pending != nil {
+		switch waited := time.Since(r.alignment.adopted); {
+		case len(r.participants(pending)) == 0:
+			r.setPending(nil)
+		case r.settings.alignment > 0 && waited >= r.settings.alignment:
+			r.stats.add(func(s *RuntimeStats) { s.CutsAbandoned++ })
+			r.skipCut(*pending, fmt.Errorf("not every partition reached it within %v: %s", r.settings.alignment, r.laggards(pending)))
+			r.setPending(nil)
+		default:
+			return
+		}
+	}
+	for _, p := range r.partitions {
+		if p.owned && !p.ready() {
+			return
+		}
+	}
+	cuts := r.alignment.cuts
+	r.alignment.cuts = nil
+	var adopted *BarrierCut
+	for i := range cuts {
+		cut := &cuts[i]
+		participants := r.participants(&cut.BarrierCut)
+		if cut.unusable == nil && len(participants) == 0 && !r.unnamed(&cut.BarrierCut) {
+			continue
+		}
+		if err := r.alignable(cut, participants); err != nil {
+			r.skipCut(cut.BarrierCut, err)
+			continue
+		}
+		if adopted != nil {
+			r.skipCut(*adopted, fmt.Errorf("epoch %d is newer", cut.Epoch))
+		}
+		adopted = &cut.BarrierCut
+		if !r.settings.newestCut {
+			break
+		}
+	}
+	r.setPending(adopted)
+}
+
+func (r *GroupRunner) setPending(cut *BarrierCut) {
+	r.alignment.pending = cut
+	r.alignment.adopted = time.Now()
+	r.notePending()
+}
+
+func (r *GroupRunner) notePending() {
+	r.stats.mu.Lock()
+	defer r.stats.mu.Unlock()
+	r.stats.stats.PendingEpoch = NoEpoch
+	if r.alignment.pending != nil {
+		r.stats.stats.PendingEpoch = r.alignment.pending.Epoch
+		r.stats.pendingSince = r.alignment.adopted
+	}
+}
+
+// participants returns the partitions that have yet to take a cut, ascending.
+// Before the first assignment of all, it is every partition that the cut names.
+func (r *GroupRunner) participants(cut *BarrierCut) []*logicalPartition {
+	if !r.assigned {
+		for tp := range cut.Offsets {
+			if slices.Contains(r.shape.topics, tp.Topic) {
+				r.partition(tp.Partition).topic(tp.Topic)
+			}
+		}
+	}
+	var participants []*logicalPartition
+	for _, p := range r.ordered() {
+		if r.involved(p) && p.lastClosed < cut.Epoch && namesAny(cut, p) {
+			participants = append(participants, p)
+		}
+	}
+	return participants
+}
+
+func namesAny(cut *BarrierCut, p *logicalPartition) bool {
+	for _, progress := range p.topics {
+		if _, ok := cut.Offset(progress.TopicPartition); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// unnamed reports whether a partition that has yet to take a cut is not named by
+// it.
+func (r *GroupRunner) unnamed(cut *BarrierCut) bool {
+	for _, p := range r.partitions {
+		if p.owned && p.lastClosed < cut.Epoch && !namesAny(cut, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// alignable returns why a cut cannot be aligned on, or nil.
+func (r *GroupRunner) alignable(cut *publishedCut, participants []*logicalPartition) error {
+	if cut.unusable != nil {
+		return cut.unusable
+	}
+	for _, p := range r.ordered() {
+		if !p.owned || p.lastClosed >= cut.Epoch {
+			continue
+		}
+		for _, progress := range p.inOrder() {
+			if _, ok := cut.Offset(progress.TopicPartition); !ok {
+				return fmt.Errorf("it does not name %s/%d", progress.Topic, progress.Partition)
+			}
+		}
+	}
+	for _, p := range participants {
+		for _, progress := range p.inOrder() {
+			offset, ok := cut.Offset(progress.TopicPartition)
+			// The marker takes the offset of the cut, so the state right behind it is
+			// the state at the cut.
+			if at := standing(p, progress); ok && progress.known && at > offset+1 {
+				return fmt.Errorf("%s/%d stands at offset %d, behind the cut at %d", progress.Topic, progress.Partition, at, offset)
+			}
+		}
+	}
+	return nil
+}
+
+// standing is where a topic partition stands, or where a replay takes it.
+func standing(p *logicalPartition, progress *topicProgress) int64 {
+	if p.replay != nil {
+		return max(progress.processed, p.replay.endOfReplay(progress.TopicPartition))
+	}
+	return progress.processed
+}
+
+// laggards names the partitions that hold a cut open.
+func (r *GroupRunner) laggards(cut *BarrierCut) string {
+	late := map[TopicPartition]int64{}
+	for _, p := range r.participants(cut) {
+		for _, progress := range p.topics {
+			if offset, ok := cut.Offset(progress.TopicPartition); ok && progress.reach(0) < offset {
+				late[progress.TopicPartition] = progress.reach(0)
+			}
+		}
+	}
+	return formatOffsets(late)
+}
+
+// skipCut passes a cut over: no partition takes it.
+func (r *GroupRunner) skipCut(cut BarrierCut, reason error) {
+	for _, p := range r.partitions {
+		if r.involved(p) {
+			p.lastClosed = max(p.lastClosed, cut.Epoch)
+		}
+	}
+	r.stats.add(func(s *RuntimeStats) { s.CutsSkipped++ })
+	r.settings.logger.Warn("cut skipped", "group", cut.Group, "epoch", cut.Epoch, "reason", reason)
+	if r.settings.hooks.CutSkipped != nil {
+		r.settings.hooks.CutSkipped(cut.clone(), reason)
+	}
+}
+
+// fire returns the pending barrier if every partition has reached its cut when
+// taken records of each topic have been processed.
+func (r *GroupRunner) fire(taken map[TopicPartition]int) *firing {
+	cut := r.alignment.pending
+	if cut == nil {
+		return nil
+	}
+	fires := &firing{cut: cut.clone(), partitions: r.participants(cut)}
+	for _, p := range fires.partitions {
+		for _, progress := range p.inOrder() {
+			offset, ok := cut.Offset(progress.TopicPartition)
+			if !ok {
+				continue
+			}
+			if !p.live() || !progress.known || progress.reach(taken[progress.TopicPartition]) < offset {
+				return nil
+			}
+			fires.aligned = append(fires.aligned, progress)
+		}
+	}
+	if len(fires.aligned) == 0 {
+		return nil
+	}
+	return fires
+}
+
+// saveBarrier saves the state of every partition of a firing barrier under its
+// epoch. It becomes restorable when the offsets are committed.
+func (r *GroupRunner) saveBarrier(ctx context.Context, fires *firing) error {
+	for _, p := range fires.partitions {
+		if r.shape.stateful && !r.topology.HasPartition(p.number) {
+			// State that says "nothing yet" is told from no state.
+			if err := r.topology.RestorePartition(p.number, nil); err != nil {
+				return err
+			}
+		}
+		if r.snapshots == nil {
+			state, err := r.topology.SnapshotPartition(p.number)
+			if err != nil {
+				return err
+			}
+			if err := r.settings.store.Save(p.number, fires.cut.Epoch, state); err != nil {
+				return err
+			}
+			continue
+		}
+		before, changed := p.snapshot, p.dirty
+		info := SnapshotInfo{Epoch: fires.cut.Epoch, Group: fires.cut.Group, Positions: map[TopicPartition]int64{}}
+		for _, progress := range p.topics {
+			info.Positions[progress.TopicPartition] = fires.cut.Offsets[progress.TopicPartition]
+		}
+		err := r.saveSnapshot(ctx, p, info)
+		fires.saved = append(fires.saved, p.snapshot)
+		// Until the offsets are committed, recovery starts from the snapshot before.
+		p.snapshot, p.dirty = before, changed
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeBarrier notes that a barrier has taken place, and tells the listener.
+func (r *GroupRunner) closeBarrier(ctx context.Context, rd *round) {
+	fires := rd.firing
+	barrier := Barrier{Cut: fires.cut.clone(), Offsets: map[TopicPartition]int64{}}
+	for i, p := range fires.partitions {
+		p.lastClosed = fires.cut.Epoch
+		barrier.Partitions = append(barrier.Partitions, p.number)
+		if r.snapshots != nil {
+			p.snapshot, p.dirty = fires.saved[i], false
+			r.confirm(ctx, p)
+		}
+	}
+	for _, progress := range fires.aligned {
+		progress.processed = max(progress.processed, fires.cut.Offsets[progress.TopicPartition])
+		progress.delivered = max(progress.delivered, progress.processed)
+		barrier.Offsets[progress.TopicPartition] = rd.offsets[progress.TopicPartition]
+	}
+	r.setPending(nil)
+	r.stats.add(func(s *RuntimeStats) { s.Barriers++ })
+	r.settings.logger.Debug("barrier fired", "group", fires.cut.Group, "epoch", fires.cut.Epoch, "partitions", barrier.Partitions)
+	if r.settings.listener != nil {
+		r.callListener(barrier)
+	}
+}
+
+func (r *GroupRunner) callListener(barrier Barrier) {
+	defer func() {
+		if value := recover(); value != nil {
+			r.stats.add(func(s *RuntimeStats) { s.ListenerPanics++ })
+			r.reportError(fmt.Errorf("columnar: the barrier listener panicked at epoch %d: %v", barrier.Cut.Epoch, value))
+		}
+	}()
+	r.settings.listener(barrier)
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// repeat processes again what has been delivered of a partition's history, with
+// outputs suppressed. What it processes is committed history, so it takes effect
+// at once, whatever becomes of the round. It returns when the partition is live
+// or has to wait for more records.
+func (r *GroupRunner) repeat(p *logicalPartition) error {
+	replay := p.replay
+	for len(replay.rounds) > 0 {
+		round := replay.rounds[0]
+		if !r.shape.interleaved {
+			// Between journaled rounds of one topic, the order of the records is all
+			// the history there is.
+			if err := r.repeatBelow(p, round.starts(p.number)); err != nil {
+				return err
+			}
+		}
+		repeated, err := r.repeatRound(p, round)
+		if err != nil || !repeated {
+			return err
+		}
+		replay.rounds = replay.rounds[1:]
+		replay.transactional = round.transactional
+		p.round++
+	}
+	if r.shape.interleaved && p.snapshot.Sequence > 0 && r.journal != nil {
+		return r.endJournaled(p)
+	}
+	if err := r.repeatBelow(p, replay.until); err != nil {
+		return err
+	}
+	for tp, end := range replay.until {
+		if p.topics[tp.Topic].reach(0) < end {
+			return nil
+		}
+	}
+	r.finishReplay(p)
+	return nil
+}
+
+// endJournaled goes live behind the last journaled round. In a transaction no
+// record can have been committed behind it.
+func (r *GroupRunner) endJournaled(p *logicalPartition) error {
+	replay := p.replay
+	for _, progress := range p.inOrder() {
+		left := progress.below(replay.endOfReplay(progress.TopicPartition))
+		if replay.transactional && len(left) > 0 {
+			return &ReplayError{p.number, fmt.Errorf("%s/%d is committed up to offset %d, and the journal ends at %d",
+				progress.Topic, progress.Partition, replay.until[progress.TopicPartition], left[0].Offset)}
+		}
+	}
+	r.finishReplay(p)
+	return nil
+}
+
+func (r *GroupRunner) finishReplay(p *logicalPartition) {
+	committed := map[TopicPartition]int64{}
+	for _, progress := range p.topics {
+		if progress.hasCommitted {
+			committed[progress.TopicPartition] = progress.committed
+		}
+	}
+	r.goLive(p, committed)
+}
+
+// starts returns where the topics of a partition stood before a journaled round.
+func (j *journalRound) starts(partition int) map[TopicPartition]int64 {
+	starts := make(map[TopicPartition]int64, len(j.ranges))
+	for _, one := range j.ranges {
+		starts[TopicPartition{one.topic, partition}] = one.start
+	}
+	return starts
+}
+
+// repeatRound processes a journaled round again, and reports whether all of it
+// has been delivered.
+func (r *GroupRunner) repeatRound(p *logicalPartition, round *journalRound) (bool, error) {
+	input := map[string][]ConsumedRecord{}
+	for _, one := range round.ranges {
+		progress := p.topic(one.topic)
+		if progress.processed > one.start {
+			return false, &ReplayError{p.number, fmt.Errorf("%s/%d stands at offset %d, journaled round %d begins at %d",
+				progress.Topic, progress.Partition, progress.processed, round.number, one.start)}
+		}
+		if progress.delivered < one.end {
+			return false, nil
+		}
+	}
+	for _, one := range round.ranges {
+		progress := p.topics[one.topic]
+		records := progress.below(one.end)
+		if len(round.excluded) > 0 {
+			records = included(records, func(record *ConsumedRecord) bool { return !round.excludes(one.topic, record.Offset) })
+		}
+		if len(records) > 0 {
+			input[one.topic] = records
+		}
+	}
+	if err := r.runHistory(p, input, round.advance); err != nil {
+		return false, err
+	}
+	for _, one := range round.ranges {
+		progress := p.topics[one.topic]
+		progress.advance(len(progress.below(one.end)), one.end)
+	}
+	return true, nil
+}
+
+// repeatBelow processes the delivered records below an offset of each topic.
+func (r *GroupRunner) repeatBelow(p *logicalPartition, limits map[TopicPartition]int64) error {
+	input := map[string][]ConsumedRecord{}
+	for tp, limit := range limits {
+		if records := p.topics[tp.Topic].below(limit); len(records) > 0 {
+			input[tp.Topic] = records
+		}
+	}
+	if len(input) == 0 {
+		return nil
+	}
+	if err := r.runHistory(p, input, nil); err != nil {
+		return err
+	}
+	for topic, records := range input {
+		progress := p.topics[topic]
+		progress.advance(len(records), progress.behind(len(records)))
+	}
+	return nil
+}
+
+// runHistory runs records again and drops what they produce. Records that the
+// error policy took the first time, without a journal that says so, fail again
+// and are dropped again.
+func (r *GroupRunner) runHistory(p *logicalPartition, input map[string][]ConsumedRecord, advance *int64) error {
+	records := 0
+	for _, of := range input {
+		records += len(of)
+	}
+	if records > 0 {
+		if _, err := r.runTolerant(p.number, input); err != nil {
+			return err
+		}
+	}
+	if advance != nil {
+		if _, err := r.topology.advancePartition(p.number, *advance); err != nil {
+			return errors.Join(err, r.topology.rollbackPartition(p.number))
+		}
+	}
+	r.topology.commitPartition(p.number)
+	p.dirty = true
+	p.replay.records += int64(records)
+	r.stats.add(func(s *RuntimeStats) { s.RecordsReplayed += int64(records) })
+	return nil
+}
+
+// included returns the records that keep selects, and records itself when that
+// is all of them.
+func included(records []ConsumedRecord, keep func(*ConsumedRecord) bool) []ConsumedRecord {
+	for i := range records {
+		if keep(&records[i]) {
+			continue
+		}
+		kept := append([]ConsumedRecord(nil), records[:i]...)
+		for j := i + 1; j < len(records); j++ {
+			if keep(&records[j]) {
+				kept = append(kept, records[j])
+			}
+		}
+		return kept
+	}
+	return records
+}
+
+// endOfReplay returns up to which offset records of a topic are history.
+func (r *replay) endOfReplay(tp TopicPartition) int64 {
+	if end, ok := r.until[tp]; ok {
+		return end
+	}
+	return math.MinInt64
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"sync"
+	"time"
+)
+
+// RuntimeStats are the counters of one [GroupRunner], beside those of
+// [Metrics]. Counts grow for the life of the runner.
+type RuntimeStats struct {
+	Rounds       int64 // that committed something
+	EmptyRounds  int64 // with nothing to process and nothing to commit
+	RoundsFailed int64
+	LongestRound time.Duration
+
+	FailedBatches  int64 // of a logical partition, that failed their round
+	RecordsSkipped int64 // records that the error policy dropped or sent to the dead-letter topic
+
+	TransactionsAborted int64
+	CommitsUnknown      int64 // commits whose outcome had to be found out
+
+	PartitionsAssigned int64
+	PartitionsRevoked  int64
+	PartitionsLost     int64
+
+	Recoveries       int64 // partitions that got their state from a snapshot
+	RecordsReplayed  int64
+	Restores         int64 // explicit ones, to an epoch
+	DamagedSnapshots int64 // snapshots that were passed over
+
+	Snapshots        int64
+	SnapshotFailures int64
+	SnapshotBytes    int64
+	SnapshotTime     time.Duration
+
+	Barriers          int64 // that fired
+	CutsSkipped       int64
+	CutsAbandoned     int64 // at the alignment deadline
+	BadBarrierRecords int64
+	ListenerPanics    int64
+
+	HeldRecords  int           // that wait for a barrier or a replay, now
+	HeldBytes    int64         // of their keys, values and headers
+	PendingEpoch int64         // of the cut that is being aligned on; NoEpoch for none
+	PendingAge   time.Duration // since the cut was taken up
+}
+
+// statsRecorder guards the counters of a runner.
+type statsRecorder struct {
+	mu           sync.Mutex // guards what follows
+	stats        RuntimeStats
+	pendingSince time.Time
+}
+
+func (s *statsRecorder) add(change func(*RuntimeStats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.stats)
+}
+
+func (s *statsRecorder) snapshot() RuntimeStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stats := s.stats
+	if stats.PendingEpoch != NoEpoch {
+		stats.PendingAge = time.Since(s.pendingSince)
+	}
+	return stats
+}
