@@ -126,7 +126,7 @@ func shapeOf(topology *BuiltTopology, topics []string) topologyShape {
 // Consumer and producer stay the caller's to close, after the runner.
 func NewGroupRunner(topology *Topology, consumer Consumer, producer Producer, options ...GroupRunnerOption) (*GroupRunner, error) {
 	var errs []error
-	for what, missing := range map[string]bool{"topology": topology == nil, "consumer": isNil(consumer), "producer": isNil(producer)} {
+	for what, missing := range map[string]bool{"topology": topology == nil, "consumer": isAbsent(consumer), "producer": isAbsent(producer)} {
 		if missing {
 			errs = append(errs, fmt.Errorf("a group runner needs a %s", what))
 		}

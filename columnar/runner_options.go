@@ -122,7 +122,7 @@ func WithPoisonIsolation() GroupRunnerOption {
 // WithStateStore sets where state is kept. The default is [NoStateStore].
 func WithStateStore(store StateStore) GroupRunnerOption {
 	return func(r *GroupRunner) {
-		if isNil(store) {
+		if isAbsent(store) {
 			r.settings.problem("the state store is nil")
 			return
 		}
@@ -317,8 +317,8 @@ func (s *runnerSettings) validate() error {
 	return errors.Join(errs...)
 }
 
-// isNil reports whether an interface holds no value or a nil pointer.
-func isNil(value any) bool {
+// isAbsent reports whether an interface holds no value or a nil pointer.
+func isAbsent(value any) bool {
 	if value == nil {
 		return true
 	}
