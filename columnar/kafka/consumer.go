@@ -351,6 +351,12 @@ func (c *consumer) EndOffsets(ctx context.Context, partitions []columnar.TopicPa
 	if err != nil {
 		return nil, err
 	}
+	c.await(ends)
+	return ends, nil
+}
+
+// await remembers ends that somebody wants to reach.
+func (c *consumer) await(ends map[columnar.TopicPartition]int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for tp, end := range ends {
@@ -358,7 +364,18 @@ func (c *consumer) EndOffsets(ctx context.Context, partitions []columnar.TopicPa
 			p.end = end
 		}
 	}
-	return ends, nil
+}
+
+// reached reports whether no position is below its end.
+func (c *consumer) reached(ends map[columnar.TopicPartition]int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for tp, end := range ends {
+		if p, ok := c.partitions[tp]; !ok || p.position < end {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *consumer) listOffsets(ctx context.Context, which string, partitions []columnar.TopicPartition,

@@ -27,6 +27,13 @@ var suite = []struct {
 	{"positions pass control records and aborted data", testPositions},
 	{"reader ends at a control record", testReaderEnds},
 	{"reader seeks back and forth", testReaderSeeks},
+	{"cuts are published and numbered from the log", testCutsArePublished},
+	{"open transaction bounds a cut", testOpenTransactionBoundsCut},
+	{"deposed publisher is fenced", testDeposedPublisherIsFenced},
+	{"cuts beyond the retained are deleted", testRetainedCuts},
+	{"publisher leads before it publishes", testPublisherLeads},
+	{"publishers run under an election", testPublisherRuns},
+	{"barrier topic must be compacted", testBarrierTopicIsChecked},
 }
 
 func TestOnFakeCluster(t *testing.T) {

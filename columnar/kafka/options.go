@@ -3,12 +3,19 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/krabka-io/krabka-streams-go/columnar"
 )
+
+// DefaultRetainedCuts is how many cuts of a group a [CutPublisher] keeps.
+const DefaultRetainedCuts = 100
 
 // DefaultCallTimeout bounds the calls that take no context, see
 // [WithCallTimeout].
@@ -19,6 +26,9 @@ type settings struct {
 	callTimeout       time.Duration
 	unequalPartitions bool
 	rebalancePending  func()
+	acquire           func(context.Context) (Leadership, error)
+	retainedCuts      int32
+	barrierTopic      string
 }
 
 // option is one of this package's options in the dress of a kgo.Opt, so that
@@ -83,10 +93,39 @@ func WithRebalancePending(pending func()) kgo.Opt {
 	})
 }
 
+// WithRetainedCuts sets how many cuts of its group a [CutPublisher] keeps; older
+// ones are deleted from the topic. The default is [DefaultRetainedCuts].
+func WithRetainedCuts(cuts int) kgo.Opt {
+	return newOption("WithRetainedCuts", forPublisher, func(s *settings) error {
+		if cuts < 1 || cuts > math.MaxInt32 {
+			return &OptionError{Option: "WithRetainedCuts", Have: cuts, Want: "between 1 and 2147483647"}
+		}
+		s.retainedCuts = int32(cuts)
+		return nil
+	})
+}
+
+// WithBarrierTopic makes a [CutPublisher] publish on another topic than
+// [columnar.BarrierStateTopic]. Cut readers need the same name in
+// [columnar.WithCutTopic].
+func WithBarrierTopic(topic string) kgo.Opt {
+	return newOption("WithBarrierTopic", forPublisher, func(s *settings) error {
+		if topic == "" {
+			return &OptionError{Option: "WithBarrierTopic", Have: `""`, Want: "a topic"}
+		}
+		s.barrierTopic = topic
+		return nil
+	})
+}
+
 // splitOptions separates this package's options from those of the client, and
 // returns all problems of them joined.
 func splitOptions(opts []kgo.Opt, scope scope) (settings, []kgo.Opt, error) {
-	own := settings{callTimeout: DefaultCallTimeout}
+	own := settings{
+		callTimeout:  DefaultCallTimeout,
+		retainedCuts: DefaultRetainedCuts,
+		barrierTopic: columnar.BarrierStateTopic,
+	}
 	var (
 		client   []kgo.Opt
 		problems []error
