@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -16,9 +17,8 @@ import (
 )
 
 const (
-	// deliveryTimeout bounds how long a record is retried, as the Java
-	// producer's default does.
-	deliveryTimeout = 2 * time.Minute
+	// deliveryBucket is how exactly the delivery timeout is kept.
+	deliveryBucket = 5 * time.Second
 	// retryPause is the wait between attempts at something that a broker is
 	// about to finish.
 	retryPause = 50 * time.Millisecond
@@ -38,6 +38,8 @@ type connection struct {
 	instanceID      string
 	transactionalID string
 	seeds           []string
+
+	sending atomic.Pointer[delivery]
 }
 
 // owned is an option that the adapter sets and a caller may not change.
@@ -53,6 +55,8 @@ func producing() []owned {
 		{name: "DisableIdempotentWrite", want: false},
 		{name: "ManualFlushing", want: false},
 		{name: "DefaultProduceTopicAlways", want: false},
+		// The client counts it from a record's own timestamp.
+		{name: "RecordDeliveryTimeout", want: time.Duration(0)},
 	}
 }
 
@@ -81,7 +85,7 @@ func connect(scope scope, callers []kgo.Opt, owns []owned, last []kgo.Opt, build
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	opts := []kgo.Opt{kgo.WithContext(ctx), kgo.RecordDeliveryTimeout(deliveryTimeout)}
+	opts := []kgo.Opt{kgo.WithContext(ctx)}
 	for _, o := range owns {
 		if o.opt != nil {
 			opts = append(opts, o.opt)
@@ -111,7 +115,7 @@ func connect(scope scope, callers []kgo.Opt, owns []owned, last []kgo.Opt, build
 	instance, _ := client.OptValue(kgo.InstanceID).(string)
 	transactional, _ := client.OptValue(kgo.TransactionalID).(string)
 	group, _ := client.OptValue(kgo.ConsumerGroup).(string)
-	return &connection{
+	c := &connection{
 		client:          client,
 		admin:           kadm.NewClient(client),
 		cancel:          cancel,
@@ -120,7 +124,9 @@ func connect(scope scope, callers []kgo.Opt, owns []owned, last []kgo.Opt, build
 		instanceID:      instance,
 		transactionalID: transactional,
 		seeds:           seeds,
-	}, nil
+	}
+	c.sending.Store(&delivery{}) // the first record makes one
+	return c, nil
 }
 
 // sameOption compares option values; an empty list or map is the same as none.

@@ -32,6 +32,8 @@ const (
 	faultPause = 100 * time.Millisecond
 	// faultInterval is how often one and the same error is returned.
 	faultInterval = time.Second
+	// rangeTimeout bounds how long an error waits for what makes it complete.
+	rangeTimeout = 2 * time.Second
 	// probeAfter is how long a partition that has not reached an end that was
 	// asked for stays quiet before a gap is looked for.
 	probeAfter = 50 * time.Millisecond
@@ -85,6 +87,7 @@ type consumer struct {
 	partitions map[columnar.TopicPartition]*partition
 	pollLimit  int
 	pending    []error
+	outside    []*columnar.OffsetOutOfRangeError // of pending, without the range
 }
 
 func newConsumer(c *connection) *consumer {
@@ -150,6 +153,7 @@ func (c *consumer) Poll(ctx context.Context, timeout time.Duration) (map[columna
 		if len(records) > 0 {
 			return records, nil
 		}
+		c.findRanges(ctx)
 		if err := c.takePending(); err != nil {
 			return nil, err
 		}
@@ -296,14 +300,36 @@ func (c *consumer) takeError(tp columnar.TopicPartition, fetched *kgo.FetchParti
 	}
 	state.fault.returned = now
 	if errors.Is(err, kerr.OffsetOutOfRange) {
-		err = &columnar.OffsetOutOfRangeError{
-			Partition: tp, Offset: state.position, Start: fetched.LogStartOffset, End: fetched.HighWatermark, Cause: err,
-		}
+		outside := &columnar.OffsetOutOfRangeError{Partition: tp, Offset: state.position, Start: unknown, End: unknown, Cause: err}
+		c.outside = append(c.outside, outside)
+		err = outside
 	} else {
 		err = topicError(tp.Topic, tp.Partition, err)
 	}
 	c.pending = append(c.pending, err)
 	return false
+}
+
+// findRanges asks for the offsets that are available where others were asked
+// for. Brokers do not say it with the refusal.
+func (c *consumer) findRanges(ctx context.Context) {
+	c.mu.Lock()
+	outside := c.outside
+	c.outside = nil
+	c.mu.Unlock()
+	if len(outside) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, rangeTimeout)
+	defer cancel()
+	for _, o := range outside {
+		one := []columnar.TopicPartition{o.Partition}
+		starts, startErr := c.StartOffsets(ctx, one)
+		ends, endErr := c.listOffsets(ctx, "end", one, c.admin.ListEndOffsets)
+		if startErr == nil && endErr == nil {
+			o.Start, o.End = starts[o.Partition], ends[o.Partition]
+		}
+	}
 }
 
 // takeGroupError keeps an error that belongs to no partition.

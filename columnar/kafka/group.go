@@ -39,12 +39,13 @@ func (r rebalance) run() {
 type groupMetadata struct {
 	memberID   string
 	generation int32
-	instanceID string
+	joins      int // answered to this client so far
 }
 
 // groupConsumer is what both members share: a consumer in a group.
 type groupConsumer struct {
 	*consumer
+	joins *joinWatch
 	// settle runs on the polling goroutine when a rebalance has ended, before
 	// the listener hears of new partitions.
 	settle func()
@@ -81,7 +82,7 @@ func joinGroup(group string, opts []kgo.Opt, owns []owned, build func(...kgo.Opt
 	if group == "" {
 		return nil, &OptionError{Option: "ConsumerGroup", Have: `""`, Want: "a group"}
 	}
-	g := &groupConsumer{}
+	g := &groupConsumer{joins: newJoinWatch()}
 	built := make(chan struct{})
 	defer close(built)
 	// A client that is given up before the consumer exists may call back too.
@@ -95,6 +96,7 @@ func joinGroup(group string, opts []kgo.Opt, owns []owned, build func(...kgo.Opt
 		}
 	}
 	last := []kgo.Opt{
+		kgo.WithHooks(g.joins),
 		kgo.OnPartitionsAssigned(after(g.assigned)),
 		kgo.OnPartitionsRevoked(after(g.revoked)),
 		kgo.OnPartitionsLost(after(g.lost)),
@@ -161,8 +163,9 @@ func (g *groupConsumer) Poll(ctx context.Context, timeout time.Duration) (map[co
 		return nil, fmt.Errorf("kafka: poll: the member of group %q is not subscribed", g.group)
 	}
 	records, err := g.consumer.Poll(ctx, timeout)
+	joins := g.joins.count()
 	member, generation := g.client.GroupMetadata()
-	g.metadata = groupMetadata{memberID: member, generation: generation, instanceID: g.instanceID}
+	g.metadata = groupMetadata{memberID: member, generation: generation, joins: joins}
 	return records, err
 }
 
@@ -187,18 +190,37 @@ func (g *groupConsumer) Seek(tp columnar.TopicPartition, offset int64) error {
 // for offsets of a transaction that is being completed. Partitions without a
 // commit are omitted.
 func (g *groupConsumer) Committed(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]int64, error) {
+	stable, err := g.stableOffsets(ctx, partitions)
+	if err != nil {
+		return nil, err
+	}
+	committed := make(map[columnar.TopicPartition]int64, len(stable))
+	for tp, c := range stable {
+		committed[tp] = c.offset
+	}
+	return committed, nil
+}
+
+// committedOffset is a committed offset with what its writer noted.
+type committedOffset struct {
+	offset   int64
+	metadata string
+}
+
+// stableOffsets waits until no committed offset is part of an open transaction.
+func (g *groupConsumer) stableOffsets(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]committedOffset, error) {
 	for {
-		committed, err := g.committed(ctx, partitions)
+		committed, err := g.fetchCommitted(ctx, partitions)
 		if !errors.Is(err, kerr.UnstableOffsetCommit) || !sleep(ctx, retryPause) {
 			return committed, err
 		}
 	}
 }
 
-// committed asks for single partitions: an answer about all of a group leaves
-// out partitions whose first commit is pending.
-func (g *groupConsumer) committed(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]int64, error) {
-	committed := make(map[columnar.TopicPartition]int64, len(partitions))
+// fetchCommitted asks for single partitions: an answer about all of a group
+// leaves out partitions whose first commit is pending.
+func (g *groupConsumer) fetchCommitted(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]committedOffset, error) {
+	committed := make(map[columnar.TopicPartition]committedOffset, len(partitions))
 	if len(partitions) == 0 {
 		return committed, nil
 	}
@@ -230,7 +252,11 @@ func (g *groupConsumer) committed(ctx context.Context, partitions []columnar.Top
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
 				problems = append(problems, topicError(t.Topic, int(p.Partition), err))
 			} else if p.Offset >= 0 {
-				committed[columnar.TopicPartition{Topic: t.Topic, Partition: int(p.Partition)}] = p.Offset
+				c := committedOffset{offset: p.Offset}
+				if p.Metadata != nil {
+					c.metadata = *p.Metadata
+				}
+				committed[columnar.TopicPartition{Topic: t.Topic, Partition: int(p.Partition)}] = c
 			}
 		}
 	}
@@ -468,6 +494,8 @@ func (g *groupConsumer) leave(ctx context.Context) error {
 	err := g.client.LeaveGroupContext(short)
 	if isContext(err) {
 		err = g.leaveDirectly(ctx)
+		// The join may never be answered; there is nothing to wait for.
+		g.cancel()
 	}
 	if err == nil || isRebalance(err) || isFencing(err) {
 		return nil // gone already

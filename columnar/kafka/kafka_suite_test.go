@@ -13,11 +13,13 @@ import (
 	"github.com/krabka-io/krabka-streams-go/columnar"
 )
 
-// suite is what must hold on any cluster, fake or real.
-var suite = []struct {
+// suiteTest is a test that must pass on any cluster, fake or real.
+type suiteTest struct {
 	name string
 	run  func(*testing.T, cluster)
-}{
+}
+
+var suite = []suiteTest{
 	{"member commits what it processed and goes on from there", testMemberCommits},
 	{"transaction commits records and offsets together", testTransactionCommits},
 	{"aborted transaction shows nothing and is read again", testTransactionAborts},

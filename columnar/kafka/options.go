@@ -17,6 +17,10 @@ import (
 // DefaultRetainedCuts is how many cuts of a group a [CutPublisher] keeps.
 const DefaultRetainedCuts = 100
 
+// DefaultDeliveryTimeout is how long a record is tried, see
+// [WithDeliveryTimeout].
+const DefaultDeliveryTimeout = 2 * time.Minute
+
 // DefaultCallTimeout bounds the calls that take no context, see
 // [WithCallTimeout].
 const DefaultCallTimeout = 30 * time.Second
@@ -24,6 +28,7 @@ const DefaultCallTimeout = 30 * time.Second
 // settings are the values of this package's own options.
 type settings struct {
 	callTimeout       time.Duration
+	deliveryTimeout   time.Duration
 	unequalPartitions bool
 	rebalancePending  func()
 	acquire           func(context.Context) (Leadership, error)
@@ -65,6 +70,20 @@ func WithCallTimeout(timeout time.Duration) kgo.Opt {
 			return &OptionError{Option: "WithCallTimeout", Have: timeout, Want: "a positive duration"}
 		}
 		s.callTimeout = timeout
+		return nil
+	})
+}
+
+// WithDeliveryTimeout bounds how long a record is tried before it fails, to
+// within five seconds. The default is [DefaultDeliveryTimeout]. A record that a
+// broker may have written already is not given up before the broker has
+// answered.
+func WithDeliveryTimeout(timeout time.Duration) kgo.Opt {
+	return newOption("WithDeliveryTimeout", forGroup|forProducer, func(s *settings) error {
+		if timeout <= 0 {
+			return &OptionError{Option: "WithDeliveryTimeout", Have: timeout, Want: "a positive duration"}
+		}
+		s.deliveryTimeout = timeout
 		return nil
 	})
 }
@@ -122,9 +141,10 @@ func WithBarrierTopic(topic string) kgo.Opt {
 // returns all problems of them joined.
 func splitOptions(opts []kgo.Opt, scope scope) (settings, []kgo.Opt, error) {
 	own := settings{
-		callTimeout:  DefaultCallTimeout,
-		retainedCuts: DefaultRetainedCuts,
-		barrierTopic: columnar.BarrierStateTopic,
+		callTimeout:     DefaultCallTimeout,
+		deliveryTimeout: DefaultDeliveryTimeout,
+		retainedCuts:    DefaultRetainedCuts,
+		barrierTopic:    columnar.BarrierStateTopic,
 	}
 	var (
 		client   []kgo.Opt

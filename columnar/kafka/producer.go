@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -47,9 +48,8 @@ func NewProducer(opts ...kgo.Opt) (*Producer, error) {
 // while the client's buffer is full. Key, value and headers must stay unchanged
 // until done is called; done must not block.
 //
-// A record that is not acknowledged within two minutes fails, unless
-// [kgo.RecordDeliveryTimeout] says otherwise. Errors are [columnar.TopicError],
-// [AccessError], or match [ErrClosed].
+// A record that is not acknowledged within the time of [WithDeliveryTimeout]
+// fails. Errors are [columnar.TopicError], [AccessError], or match [ErrClosed].
 func (p *Producer) Send(topic string, record columnar.ProduceRecord, done func(error)) {
 	p.send(topic, record, done)
 }
@@ -71,9 +71,35 @@ func (p *Producer) Close() error {
 	return err
 }
 
+// delivery is the time that records sent within a few seconds share.
+type delivery struct {
+	ctx  context.Context
+	born time.Time
+}
+
+// deliveryContext returns a context that ends when the delivery timeout has
+// passed.
+func (c *connection) deliveryContext() context.Context {
+	current := c.sending.Load()
+	now := time.Now()
+	if now.Sub(current.born) < deliveryBucket {
+		return current.ctx
+	}
+	ctx, cancel := context.WithTimeout(c.client.Context(), c.settings.deliveryTimeout)
+	next := &delivery{ctx: ctx, born: now}
+	if c.sending.CompareAndSwap(current, next) {
+		// Nobody waits for the last record of a bucket; the timeout, or the
+		// end of the client, releases it.
+		context.AfterFunc(ctx, cancel)
+		return ctx
+	}
+	cancel()
+	return c.sending.Load().ctx
+}
+
 // send hands a record to the client.
 func (c *connection) send(topic string, record columnar.ProduceRecord, done func(error)) {
-	c.client.Produce(context.Background(), produced(topic, record), func(r *kgo.Record, err error) {
+	c.client.Produce(c.deliveryContext(), produced(topic, record), func(r *kgo.Record, err error) {
 		if err != nil {
 			err = c.sendError(r, err)
 		}
@@ -88,8 +114,8 @@ func (c *connection) sendError(r *kgo.Record, err error) error {
 	case isOneOf(err, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException,
 		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.CorruptMessage, kerr.PolicyViolation):
 		return topicError(r.Topic, int(r.Partition), err)
-	case errors.Is(err, kgo.ErrRecordTimeout):
-		return fmt.Errorf("kafka: %s: %w", doing, &unavailableError{err})
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("kafka: %s: not acknowledged within %v: %w", doing, c.settings.deliveryTimeout, &unavailableError{err})
 	}
 	return c.typed(doing, err)
 }

@@ -4,6 +4,7 @@ package kafka
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,6 +23,9 @@ import (
 
 // metadataAge is how old topic ids may be.
 const metadataAge = time.Minute
+
+// joinSettles bounds the wait for the client to take in the answer to a join.
+const joinSettles = time.Second
 
 // markerPause is the wait between attempts to add offsets while the markers of
 // the transaction before are being written.
@@ -44,6 +48,7 @@ type transaction struct {
 	unsure   bool       // an earlier end left the client in the dark
 	offsets  map[columnar.TopicPartition]int64
 	metadata groupMetadata
+	mark     string // tells the offsets of this transaction from all others
 
 	closeOnce sync.Once
 	closeErr  error
@@ -195,6 +200,7 @@ func (t *TransactionalMember) stash(offsets map[columnar.TopicPartition]int64, m
 	t.txn.mu.Lock()
 	defer t.txn.mu.Unlock()
 	t.txn.metadata = member
+	t.txn.mark = rand.Text()
 	if t.txn.offsets == nil {
 		t.txn.offsets = make(map[columnar.TopicPartition]int64, len(offsets))
 	}
@@ -225,6 +231,9 @@ func (t *TransactionalMember) commit(ctx context.Context) error {
 	if err := t.txn.failure(); err != nil {
 		return t.abortFor(ctx, err)
 	}
+	if err := t.awaitJoin(ctx); err != nil {
+		return t.abortFor(ctx, err)
+	}
 	if err := t.addOffsets(ctx); err != nil {
 		return t.abortFor(ctx, err)
 	}
@@ -246,6 +255,33 @@ func (t *TransactionalMember) commit(ctx context.Context) error {
 	return t.settle(ctx, err)
 }
 
+// awaitJoin waits for a join on its way, so that the offsets go out under the
+// generation that it brings: the member keeps its partitions until the next
+// Poll. It gives up before brokers end the transaction by its timeout.
+func (t *TransactionalMember) awaitJoin(ctx context.Context) error {
+	if len(t.txn.offsets) == 0 {
+		return nil
+	}
+	timeout, _ := t.client.OptValue(kgo.TransactionTimeout).(time.Duration)
+	ctx, cancel := context.WithTimeout(ctx, timeout/2)
+	defer cancel()
+	if !t.joins.wait(ctx) {
+		return &columnar.RebalancedError{Group: t.group, Cause: errors.New("a rebalance goes on for too long")}
+	}
+	if t.joins.count() == t.txn.metadata.joins {
+		return nil
+	}
+	// The client learns of the generation a moment after the answer; of none
+	// if the answer is an error, which the commit then meets too.
+	ctx, cancel = context.WithTimeout(ctx, joinSettles)
+	defer cancel()
+	for {
+		if _, generation := t.client.GroupMetadata(); generation != t.txn.metadata.generation || !sleep(ctx, time.Millisecond) {
+			return nil
+		}
+	}
+}
+
 // fill makes the client commit the offsets of SendOffsets, and no others. It
 // runs inside the client's commit and may only change the request.
 func (t *TransactionalMember) fill(req *kmsg.TxnOffsetCommitRequest) error {
@@ -257,11 +293,13 @@ func (t *TransactionalMember) fill(req *kmsg.TxnOffsetCommitRequest) error {
 	for _, topic := range req.Topics {
 		ids[topic.Topic] = topic.TopicID
 	}
-	req.Topics = offsetTopics(offsets, ids)
+	req.Topics = t.offsetTopics(ids)
 	return nil
 }
 
-func offsetTopics(offsets map[columnar.TopicPartition]int64, ids map[string][16]byte) []kmsg.TxnOffsetCommitRequestTopic {
+// offsetTopics returns the offsets of the transaction in the form of a request.
+func (t *TransactionalMember) offsetTopics(ids map[string][16]byte) []kmsg.TxnOffsetCommitRequestTopic {
+	offsets := t.txn.offsets
 	var topics []kmsg.TxnOffsetCommitRequestTopic
 	for _, tp := range slices.SortedFunc(maps.Keys(offsets), comparePartitions) {
 		if n := len(topics); n == 0 || topics[n-1].Topic != tp.Topic {
@@ -273,6 +311,7 @@ func offsetTopics(offsets map[columnar.TopicPartition]int64, ids map[string][16]
 		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
 		p.Partition = int32(tp.Partition)
 		p.Offset = offsets[tp]
+		p.Metadata = &t.txn.mark
 		last := &topics[len(topics)-1]
 		last.Partitions = append(last.Partitions, p)
 	}
@@ -305,7 +344,7 @@ func (t *TransactionalMember) addOffsets(ctx context.Context) error {
 	if t.instanceID != "" {
 		req.InstanceID = &t.instanceID
 	}
-	req.Topics = offsetTopics(t.txn.offsets, ids)
+	req.Topics = t.offsetTopics(ids)
 	for {
 		resp, err := req.RequestWith(ctx, t.client)
 		if err != nil || !concurrentTransactions(resp) {
@@ -379,51 +418,49 @@ func (t *TransactionalMember) reinitialise(ctx context.Context) error {
 	return nil
 }
 
-// decide compares the group's committed offsets with those of the transaction.
-// certain means that no commit was sent as far as the client says.
-func (t *TransactionalMember) decide(ctx context.Context, cause error, certain bool) error {
-	aborted := &columnar.TransactionAbortedError{TransactionalID: t.transactionalID, Cause: cause}
-	before := t.committedBefore(t.txn.offsets)
-	if len(before) == 0 {
-		if !certain && t.txn.sent.Load() {
-			return t.unknown(cause)
-		}
-		t.rewind()
-		return aborted
-	}
-	committed, err := t.Committed(ctx, slices.Collect(maps.Keys(before)))
+// decide looks whether the offsets of the transaction are committed. They carry
+// a mark that no other transaction has, because another member may have
+// committed the same numbers. aborted means that the client says that it did not
+// send the commit; it can be wrong, but where nothing speaks against it, it
+// counts.
+func (t *TransactionalMember) decide(ctx context.Context, cause error, aborted bool) error {
+	offsets := t.txn.offsets
+	committed, err := t.stableOffsets(ctx, slices.Collect(maps.Keys(offsets)))
 	if err != nil {
 		return t.unknown(errors.Join(cause, err))
 	}
-	kept, moved := true, true
-	for tp, old := range before {
+	kept := len(offsets) > 0
+	before := t.bases(offsets)
+	for tp := range offsets {
 		now, ok := committed[tp]
-		if !ok {
-			now = unknown
+		if ok && now.metadata == t.txn.mark {
+			t.noteCommitted(offsets)
+			t.resume()
+			return nil
 		}
-		kept = kept && now == old
-		moved = moved && now == t.txn.offsets[tp]
+		if !ok {
+			now.offset = unknown
+		}
+		kept = kept && now.offset == before[tp]
 	}
-	switch {
-	case moved:
-		t.noteCommitted(t.txn.offsets)
-		t.resume()
-		return nil
-	case kept:
+	if aborted || kept || len(offsets) == 0 && !t.txn.sent.Load() {
 		t.rewind()
-		return aborted
+		return &columnar.TransactionAbortedError{TransactionalID: t.transactionalID, Cause: cause}
 	}
-	return t.unknown(fmt.Errorf("the group's offsets were moved by somebody else: %w", cause))
+	if len(offsets) > 0 {
+		cause = fmt.Errorf("another member has committed since: %w", cause)
+	}
+	return t.unknown(cause)
 }
 
-// committedBefore returns what was committed before for those offsets whose
-// commit would show.
-func (t *TransactionalMember) committedBefore(offsets map[columnar.TopicPartition]int64) map[columnar.TopicPartition]int64 {
-	before := map[columnar.TopicPartition]int64{}
+// bases returns what was committed before the transaction.
+func (t *TransactionalMember) bases(offsets map[columnar.TopicPartition]int64) map[columnar.TopicPartition]int64 {
+	before := make(map[columnar.TopicPartition]int64, len(offsets))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for tp, offset := range offsets {
-		if p, ok := t.partitions[tp]; ok && p.committed != offset {
+	for tp := range offsets {
+		before[tp] = unknown
+		if p, ok := t.partitions[tp]; ok {
 			before[tp] = p.committed
 		}
 	}

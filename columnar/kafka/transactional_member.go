@@ -5,11 +5,17 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
+)
+
+const (
+	defaultTransactionTimeout = 60 * time.Second
+	defaultRebalanceTimeout   = 45 * time.Second
 )
 
 // TransactionalMember is a member of a consumer group that produces in
@@ -49,13 +55,19 @@ var (
 // Subscribe, which initialises the transactional id and so fences an earlier
 // member that used it. The caller closes it.
 //
-// The options are those of [NewMember]. [kgo.TransactionTimeout] should be
-// longer than a round and the wait for a rebalance take together.
+// The options are those of [NewMember]. The transaction timeout is 60 seconds
+// and the rebalance timeout 45 unless [kgo.TransactionTimeout] and
+// [kgo.RebalanceTimeout] say otherwise; the first should stay the longer one,
+// because brokers fence a member whose transaction is open for longer.
 func NewTransactionalMember(group, transactionalID string, opts ...kgo.Opt) (*TransactionalMember, error) {
 	if transactionalID == "" {
 		return nil, &OptionError{Option: "TransactionalID", Have: `""`, Want: "an id"}
 	}
 	t := &TransactionalMember{}
+	opts = slices.Concat([]kgo.Opt{
+		kgo.TransactionTimeout(defaultTransactionTimeout),
+		kgo.RebalanceTimeout(defaultRebalanceTimeout),
+	}, opts)
 	g, err := joinGroup(group, opts,
 		[]owned{{name: "TransactionalID", opt: kgo.TransactionalID(transactionalID), want: transactionalID}},
 		func(opts ...kgo.Opt) (*kgo.Client, error) {
@@ -104,7 +116,7 @@ func (t *TransactionalMember) Send(topic string, record columnar.ProduceRecord, 
 		return
 	}
 	t.txn.sent.Store(true)
-	t.client.Produce(context.Background(), produced(topic, record), func(r *kgo.Record, err error) {
+	t.client.Produce(t.deliveryContext(), produced(topic, record), func(r *kgo.Record, err error) {
 		if err != nil {
 			err = t.sendError(r, err)
 			t.txn.doom(err)
