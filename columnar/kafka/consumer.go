@@ -137,6 +137,9 @@ func (c *consumer) Resume(partitions []columnar.TopicPartition) {
 // a topic that brokers do not know after 5 seconds. An error that lasts is
 // returned about once a second.
 func (c *consumer) Poll(ctx context.Context, timeout time.Duration) (map[columnar.TopicPartition][]columnar.ConsumedRecord, error) {
+	if c.isClosing() {
+		return nil, fmt.Errorf("kafka: poll: %w", ErrClosed)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -169,6 +172,15 @@ func (c *consumer) Poll(ctx context.Context, timeout time.Duration) (map[columna
 		if faulty {
 			sleep(pollCtx, faultPause)
 		}
+	}
+}
+
+func (c *consumer) isClosing() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -229,6 +241,9 @@ func (c *consumer) fetch(ctx context.Context, ready bool, awaited int) kgo.Fetch
 	for {
 		select {
 		case fetches := <-result:
+			if c.isClosing() {
+				c.client.AllowRebalance() // Close waits for the last one
+			}
 			return fetches
 		case r := <-c.rebalances:
 			r.run()

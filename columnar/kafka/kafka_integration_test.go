@@ -5,23 +5,13 @@
 package kafka_test
 
 import (
-	"os"
-	"strings"
 	"testing"
-)
 
-// newReal reaches the brokers that KAFKA_BROKERS names.
-func newReal(t testing.TB) cluster {
-	t.Helper()
-	brokers := os.Getenv("KAFKA_BROKERS")
-	if brokers == "" {
-		t.Fatal("KAFKA_BROKERS is not set")
-	}
-	return cluster{brokers: strings.Split(brokers, ",")}
-}
+	"github.com/krabka-io/krabka-streams-go/internal/kafkatest"
+)
 
 func TestOnRealCluster(t *testing.T) {
 	for _, tt := range suite {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, newReal(t)) })
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, cluster{brokers: kafkatest.Brokers(t)}) })
 	}
 }
