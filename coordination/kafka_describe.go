@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// The states of a transaction that the transport tells apart.
+const (
+	stateEmpty   = "Empty"
+	stateOngoing = "Ongoing"
+)
+
+// epochState is what the coordinator says about a transactional id.
+type epochState struct {
+	pair  FencingToken // NoEpoch for an id that it does not know
+	state string
+}
+
+// completed reports whether no transaction is open or about to end.
+func (s epochState) completed() bool {
+	switch s.state {
+	case stateEmpty, "CompleteCommit", "CompleteAbort":
+		return true
+	}
+	return false
+}
+
+// DescribeEpoch asks the transaction coordinator for the token of the role. It
+// reports [NoEpoch] and false for a role that no member has taken, and for one
+// whose id the coordinator forgot: transactional ids expire when they are idle
+// for transactional.id.expiration.ms, seven days by default.
+//
+// It ends within ten seconds, also when the context lasts longer.
+func (t *KafkaTransport) DescribeEpoch(ctx context.Context, role Role) (FencingToken, bool, error) {
+	if role == (Role{}) {
+		return NoEpoch, false, errZeroRole
+	}
+	call, leave, err := t.enter(ctx)
+	if err != nil {
+		return NoEpoch, false, err
+	}
+	defer leave()
+	state, err := t.describe(call, role)
+	if err != nil {
+		return NoEpoch, false, err
+	}
+	return state.pair, state.pair != NoEpoch, nil
+}
+
+// describe asks the coordinator about a role.
+func (t *KafkaTransport) describe(ctx context.Context, role Role) (epochState, error) {
+	state := epochState{pair: NoEpoch}
+	ask := kmsg.NewPtrDescribeTransactionsRequest()
+	ask.TransactionalIDs = []string{role.name}
+	request := request{
+		operation: "DescribeTransactions",
+		subject:   roleSubject(role),
+		pace:      quickPace,
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, describePatience, errNoAnswer)
+	defer cancel()
+	err := t.persist(ctx, request, func(ctx context.Context) error {
+		var found kmsg.DescribeTransactionsResponseTransactionState
+		code, err := t.coordinated(ctx, t.clients.plain, role, func(to kmsg.Requestor) (int16, error) {
+			answer, err := ask.RequestWith(ctx, to)
+			if err != nil {
+				return 0, err
+			}
+			if len(answer.TransactionStates) != 1 {
+				return kerr.CoordinatorNotAvailable.Code, nil
+			}
+			found = answer.TransactionStates[0]
+			return found.ErrorCode, nil
+		})
+		if err != nil {
+			return err
+		}
+		switch kerr.ErrorForCode(code) {
+		case nil:
+		case kerr.TransactionalIDNotFound, kerr.UnknownLeaderEpoch: // some brokers answer the second for the first
+			return nil
+		default:
+			switch reactTo(code) {
+			case reactDenied:
+				return idDenied(role, "DESCRIBE", code)
+			case reactRetry:
+				return answerError(code)
+			}
+			return kerr.ErrorForCode(code)
+		}
+		if found.ProducerID < 0 || found.ProducerEpoch < 0 {
+			return nil
+		}
+		state.pair = FencingToken{producerID: found.ProducerID, producerEpoch: found.ProducerEpoch}
+		state.state = found.State
+		if state.state != stateEmpty && state.state != stateOngoing {
+			t.mu.Lock()
+			t.states = true
+			t.mu.Unlock()
+		}
+		return nil
+	})
+	if err != nil {
+		return epochState{pair: NoEpoch}, err
+	}
+	return state, nil
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// WriteRecords writes the records in one transaction of the role under the
+// token, and commits it; see [RecordWriter]. [Leadership.Guard] is the way to
+// call it.
+//
+// Records of one partition keep their order. They go out in batches below one
+// megabyte; the brokers bound the size of a single record. When a batch cannot
+// be written, the transaction is aborted and nothing becomes visible. When ctx
+// ends before that is known to have happened, the transport goes on in the
+// background, for the duration of the lease at most.
+//
+// Where the brokers advance the epoch with every transaction, a transaction
+// that failed halfway cannot be aborted safely; the token is given up then,
+// and the error matches [ErrFenced].
+func (t *KafkaTransport) WriteRecords(ctx context.Context, role Role, token FencingToken, records []GuardedRecord) error {
+	call, leave, err := t.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	x, pass, err := t.begin(call, "WriteRecords", token)
+	if err != nil {
+		return err
+	}
+	handedOn := false
+	defer func() {
+		if !handedOn {
+			pass()
+		}
+	}()
+	if x.term.role != role {
+		return fmt.Errorf("kafka: token %s was minted for role %q, not for role %q", token, x.term.role, role)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	x.guarded, x.batches = true, batches(records)
+	if err := x.locate(call); err != nil {
+		return err
+	}
+	err = x.commit(call)
+	x.forgetRecords()
+	if err == nil {
+		x.decideOnce(call)
+		return nil
+	}
+	if !x.term.superseded() && x.leaveNothing(err) {
+		if call.Err() == nil {
+			x.cleanUp(call)
+		} else {
+			handedOn = true
+			t.calls.Add(1)
+			go func() {
+				defer t.calls.Done()
+				defer pass()
+				clean, cancel := context.WithTimeout(t.life, t.lease.duration)
+				defer cancel()
+				x.cleanUp(clean)
+			}()
+		}
+		if x.term.superseded() && !errors.Is(err, ErrOutcomeUnknown) {
+			return fmt.Errorf("%w: %w", ErrFenced, err)
+		}
+	}
+	return err
+}
+
+// locate checks that every partition exists before anything is written.
+func (x *transaction) locate(ctx context.Context) error {
+	for _, at := range x.partitions() {
+		err := x.persist(ctx, x.request("Metadata"), func(ctx context.Context) error {
+			_, _, err := x.leader(ctx, at)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaveNothing marks what a failed write left behind as never to become
+// visible, unless its commit may have happened. It reports whether there is
+// something to settle.
+func (x *transaction) leaveNothing(err error) bool {
+	if x.term.ending == endingCommit {
+		return true
+	}
+	if !x.sent || errors.Is(err, ErrOutcomeUnknown) {
+		return x.term.ending != endingNone
+	}
+	for _, left := range x.term.unsettled {
+		left.discard = left.discard || slices.Contains(x.batches, left)
+	}
+	x.term.ending = endingAbort
+	return true
+}
+
+// cleanUp ends the open transaction. What it cannot do, the next write does.
+func (x *transaction) cleanUp(ctx context.Context) {
+	settle := &transaction{KafkaTransport: x.KafkaTransport, term: x.term}
+	if err := settle.settle(ctx); err != nil {
+		x.logger.Warn("a transaction of the role is still open", logRole, x.term.role.name, logError, err)
+	}
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// settingMaxTimeout is the broker setting that bounds transaction timeouts.
+const settingMaxTimeout = "transaction.max.timeout.ms"
+
+// AcquireEpoch mints a new epoch for the role: it calls InitProducerId for the
+// transactional id that is the role's name, with the duration of the lease as
+// transaction timeout. The epoch before it is fenced from then on. No client is
+// made for it.
+//
+// It waits while the coordinator aborts a transaction of the last holder, and
+// through outages, until ctx ends. A request whose answer is lost is sent
+// again; only the token of the last answer is returned, and the epochs before
+// it are burnt. Mints of one role over one transport take turns.
+//
+// A lease longer than the brokers accept as transaction timeout is a
+// [*TransactionTimeoutError], unless half of it is accepted.
+func (t *KafkaTransport) AcquireEpoch(ctx context.Context, role Role) (FencingToken, error) {
+	if role == (Role{}) {
+		return NoEpoch, errZeroRole
+	}
+	call, leave, err := t.enter(ctx)
+	if err != nil {
+		return NoEpoch, err
+	}
+	defer leave()
+	request := request{operation: "InitProducerId", subject: roleSubject(role), pace: mintPace}
+	pass, err := t.terms.mintTurn(call, role)
+	if err != nil {
+		return NoEpoch, request.failed(err)
+	}
+	defer pass()
+	token, requests, err := t.mint(call, request, role)
+	if err != nil {
+		return NoEpoch, err
+	}
+	tracking := t.Mode() == EpochModeTracking || !t.pinnable()
+	if term := t.terms.install(role, token, tracking); tracking {
+		t.setMode(EpochModeTracking, term)
+	}
+	if hook := t.options.Hooks.Minted; hook != nil {
+		hook(role, token, requests)
+	}
+	return token, nil
+}
+
+// mint returns the token and the number of requests it took.
+func (t *KafkaTransport) mint(ctx context.Context, request request, role Role) (FencingToken, int, error) {
+	want := transactionTimeout(t.lease)
+	timeout := want
+	token, requests := NoEpoch, 0
+	err := t.persist(ctx, request, func(ctx context.Context) error {
+		if err := t.learnVersions(ctx, role); err != nil {
+			return err
+		}
+		ask := kmsg.NewPtrInitProducerIDRequest()
+		ask.TransactionalID = &role.name
+		ask.TransactionTimeoutMillis = int32(timeout / time.Millisecond)
+		ask.ProducerID, ask.ProducerEpoch = -1, -1
+		code, err := t.coordinated(ctx, t.clients.pinned, role, func(to kmsg.Requestor) (int16, error) {
+			requests++
+			answer, err := ask.RequestWith(ctx, to)
+			if err != nil {
+				return 0, err
+			}
+			token = FencingToken{producerID: answer.ProducerID, producerEpoch: answer.ProducerEpoch}
+			return answer.ErrorCode, nil
+		})
+		if err != nil {
+			return err
+		}
+		switch reactTo(code) {
+		case reactDone:
+			return checkPair(token.producerID, token.producerEpoch)
+		case reactDenied:
+			return idDenied(role, "WRITE", code)
+		case reactRetry:
+			return answerError(code)
+		}
+		if answer := kerr.ErrorForCode(code); answer != kerr.InvalidTransactionTimeout {
+			return answer
+		}
+		if timeout == want {
+			timeout = max(want/2, time.Millisecond)
+			return answerError(code)
+		}
+		return &TransactionTimeoutError{Requested: want, Allowed: t.allowedTimeout(ctx), Err: kerr.ErrorForCode(code)}
+	})
+	if err != nil {
+		return NoEpoch, requests, err
+	}
+	return token, requests, nil
+}
+
+// transactionTimeout returns the transaction timeout of a lease, in whole
+// milliseconds.
+func transactionTimeout(lease LeaseConfig) time.Duration {
+	return min(untilMillis(0, extentMillis(lease.duration)), maxTransactionTimeout)
+}
+
+// allowedTimeout asks the brokers for the longest transaction timeout they
+// accept. It returns zero when they do not tell.
+func (t *KafkaTransport) allowedTimeout(ctx context.Context) time.Duration {
+	ask := kmsg.NewPtrMetadataRequest()
+	ask.Topics = []kmsg.MetadataRequestTopic{}
+	cluster, err := ask.RequestWith(ctx, t.clients.plain)
+	if err != nil || len(cluster.Brokers) == 0 {
+		return 0
+	}
+	resource := kmsg.NewDescribeConfigsRequestResource()
+	resource.ResourceType = kmsg.ConfigResourceTypeBroker
+	resource.ResourceName = strconv.Itoa(int(cluster.Brokers[0].NodeID))
+	resource.ConfigNames = []string{settingMaxTimeout}
+	describe := kmsg.NewPtrDescribeConfigsRequest()
+	describe.Resources = append(describe.Resources, resource)
+	answer, err := describe.RequestWith(ctx, t.clients.plain)
+	if err != nil {
+		return 0
+	}
+	for _, resource := range answer.Resources {
+		for _, config := range resource.Configs {
+			if config.Name == settingMaxTimeout && config.Value != nil {
+				millis, _ := strconv.ParseInt(*config.Value, 10, 64)
+				return untilMillis(0, millis)
+			}
+		}
+	}
+	return 0
+}

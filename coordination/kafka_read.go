@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	maxFetchBytes = 4 << 20
+
+	// maxStableGrace bounds how long a read waits for an open transaction of
+	// somebody else to end.
+	maxStableGrace = time.Second
+
+	stableWait = 100 * time.Millisecond
+
+	timestampEarliest = -2
+)
+
+// errOutOfRange says that a partition does not have the offset any more.
+var errOutOfRange = errors.New("the offset is out of range")
+
+// ReadPartition returns the committed records of the partition up to its last
+// stable offset, oldest first; see [StateReader]. It returns at once from an
+// empty partition and from one that ends with a transaction marker. No timer
+// ends it, only ctx does.
+//
+// The transport remembers what it read: the next call fetches what was written
+// since, and may leave out records that compaction could have removed.
+//
+// While a transaction of another role is open, what was committed after it
+// began is out of sight. ReadPartition waits for it, half a renew interval and
+// a second at most, and then returns what is below it; [KafkaTransport.ReadPrefix]
+// tells the two cases apart.
+func (t *KafkaTransport) ReadPartition(ctx context.Context, partition TopicPartition) ([]StateRecord, error) {
+	records, _, err := t.ReadPrefix(ctx, partition)
+	return records, err
+}
+
+// ReadPrefix is [KafkaTransport.ReadPartition] and reports whether the records
+// are all: it is false when an open transaction may hide committed ones.
+func (t *KafkaTransport) ReadPrefix(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error) {
+	call, leave, err := t.enter(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer leave()
+	request := request{operation: "Fetch", subject: partition.String(), pace: quickPace}
+	log := t.logs.of(partition)
+	pass, err := log.take(call)
+	if err != nil {
+		return nil, false, request.failed(err)
+	}
+	defer pass()
+	count, size := 0, 0
+	err = t.persist(call, request, func(ctx context.Context) error {
+		var err error
+		complete, err = t.catchUp(ctx, partition, log, &count, &size)
+		return err
+	})
+	if hook := t.options.Hooks.Fetched; hook != nil && err == nil {
+		hook(partition, count, size)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return log.snapshot(), complete, nil
+}
+
+// catchUp reads from the position of the log to the last stable offset. It
+// reports whether that is the end of the partition.
+func (t *KafkaTransport) catchUp(ctx context.Context, at TopicPartition, log *partitionLog, count, size *int) (bool, error) {
+	grace := time.Now().Add(min(t.lease.renewInterval/2, maxStableGrace))
+	target, wait := int64(-1), time.Duration(0)
+	for {
+		part, err := t.fetch(ctx, at, log.position, fetchOptions{committed: true, wait: wait, of: log})
+		if errors.Is(err, errOutOfRange) {
+			start, err := t.logStart(ctx, at)
+			if err != nil {
+				return false, err
+			}
+			log.reset(start)
+			target = -1
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		target = max(target, part.stable)
+		*size += part.size
+		for _, record := range part.records {
+			if record.Offset < part.stable {
+				log.add(record)
+				*count++
+			}
+		}
+		next := min(part.next, part.stable)
+		moved := next > log.position
+		log.position = max(next, log.position)
+		if !moved && log.position < target && part.size == 0 {
+			// What is left below the stable offset was compacted away.
+			log.position = target
+		}
+		switch {
+		case log.position < target:
+			if !moved {
+				return false, &transientError{err: errors.New("the fetch made no progress")}
+			}
+			wait = 0
+		case part.stable >= part.high:
+			return true, nil
+		case !time.Now().Before(grace):
+			return false, nil
+		default:
+			wait = min(stableWait, time.Until(grace))
+		}
+	}
+}
+
+// fetchOptions say how to fetch.
+type fetchOptions struct {
+	committed bool          // leave out what is not committed; else control records are kept
+	wait      time.Duration // for something to come
+	of        *partitionLog // forgotten when the topic or its leader is another one
+}
+
+// fetched is one answer about one partition.
+type fetched struct {
+	records []*kgo.Record
+	size    int   // of the batches, in bytes
+	next    int64 // the offset to go on from
+	stable  int64 // the last stable offset
+	high    int64 // the high watermark
+}
+
+// fetch asks the leader of a partition once.
+func (t *KafkaTransport) fetch(ctx context.Context, at TopicPartition, from int64, options fetchOptions) (fetched, error) {
+	route, leader, err := t.leader(ctx, at)
+	if err != nil {
+		return fetched{}, err
+	}
+	if options.of != nil && options.of.follow(route.id, leader.epoch) {
+		from = options.of.position
+	}
+	partition := kmsg.NewFetchRequestTopicPartition()
+	partition.Partition = int32(at.Partition)
+	partition.CurrentLeaderEpoch = leader.epoch
+	partition.FetchOffset = from
+	partition.PartitionMaxBytes = maxFetchBytes
+	topic := kmsg.NewFetchRequestTopic()
+	topic.Topic, topic.TopicID = at.Topic, route.id
+	topic.Partitions = append(topic.Partitions, partition)
+	ask := kmsg.NewPtrFetchRequest()
+	ask.MaxWaitMillis = int32(options.wait / time.Millisecond)
+	ask.MinBytes = 1
+	ask.MaxBytes = maxFetchBytes
+	if options.committed {
+		ask.IsolationLevel = 1
+	}
+	ask.SessionEpoch = -1
+	ask.Topics = append(ask.Topics, topic)
+	answer, err := ask.RequestWith(ctx, t.clients.plain.Broker(int(leader.leader)))
+	if err != nil {
+		return fetched{}, t.lost(ctx, t.clients.plain, at.Topic, err)
+	}
+	if err := t.readable(at, answer.ErrorCode); err != nil {
+		return fetched{}, err
+	}
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+		return fetched{}, &transientError{err: errors.New("the broker left the partition out")} // it throttles
+	}
+	found := &answer.Topics[0].Partitions[0]
+	if err := t.readable(at, found.ErrorCode); err != nil {
+		return fetched{}, err
+	}
+	isolation := kgo.ReadUncommitted()
+	if options.committed {
+		isolation = kgo.ReadCommitted()
+	}
+	part, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		KeepControlRecords: !options.committed,
+		Offset:             from,
+		IsolationLevel:     isolation,
+		Topic:              at.Topic,
+		Partition:          int32(at.Partition),
+	}, found, kgo.DefaultDecompressor(), nil)
+	if part.Err != nil {
+		return fetched{}, &TopicError{Topic: at.Topic, Partition: at.Partition, Err: part.Err}
+	}
+	result := fetched{
+		records: part.Records,
+		size:    len(found.RecordBatches),
+		next:    next,
+		stable:  found.LastStableOffset,
+		high:    found.HighWatermark,
+	}
+	if result.stable < 0 {
+		result.stable = result.high
+	}
+	return result, nil
+}
+
+// readable classifies the error code of a read.
+func (t *KafkaTransport) readable(at TopicPartition, code int16) error {
+	switch answer := kerr.ErrorForCode(code); answer {
+	case nil:
+		return nil
+	case kerr.OffsetOutOfRange:
+		return errOutOfRange
+	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID:
+		t.forgetTopic(at.Topic)
+		return missingTopic(at.Topic, at.Partition, code)
+	}
+	switch reactTo(code) {
+	case reactDenied:
+		return topicDenied(at.Topic, "READ", code)
+	case reactRetry:
+		t.forgetTopic(at.Topic)
+		return answerError(code)
+	}
+	return &TopicError{Topic: at.Topic, Partition: at.Partition, Err: kerr.ErrorForCode(code)}
+}
+
+// logStart returns the first offset of a partition.
+func (t *KafkaTransport) logStart(ctx context.Context, at TopicPartition) (int64, error) {
+	_, leader, err := t.leader(ctx, at)
+	if err != nil {
+		return 0, err
+	}
+	partition := kmsg.NewListOffsetsRequestTopicPartition()
+	partition.Partition = int32(at.Partition)
+	partition.CurrentLeaderEpoch = leader.epoch
+	partition.Timestamp = timestampEarliest
+	topic := kmsg.NewListOffsetsRequestTopic()
+	topic.Topic = at.Topic
+	topic.Partitions = append(topic.Partitions, partition)
+	ask := kmsg.NewPtrListOffsetsRequest()
+	ask.Topics = append(ask.Topics, topic)
+	answer, err := ask.RequestWith(ctx, t.clients.plain.Broker(int(leader.leader)))
+	if err != nil {
+		return 0, t.lost(ctx, t.clients.plain, at.Topic, err)
+	}
+	if len(answer.Topics) != 1 || len(answer.Topics[0].Partitions) != 1 {
+		return 0, &transientError{err: errors.New("the broker left the partition out")}
+	}
+	found := answer.Topics[0].Partitions[0]
+	if err := t.readable(at, found.ErrorCode); err != nil {
+		return 0, err
+	}
+	return found.Offset, nil
+}

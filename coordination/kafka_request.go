@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// pace is how the waits between attempts grow.
+type pace struct{ first, most time.Duration }
+
+var (
+	// quickPace is for what a coordinator finishes within milliseconds.
+	quickPace = pace{10 * time.Millisecond, 500 * time.Millisecond}
+
+	// mintPace is slower: every attempt may burn an epoch.
+	mintPace = pace{50 * time.Millisecond, 5 * time.Second}
+)
+
+// wait returns the wait before attempt n, counted from 1, spread by half of it
+// to both sides.
+func (p pace) wait(n int) time.Duration {
+	extent := p.most
+	if n < 20 {
+		extent = min(p.first<<(n-1), p.most)
+	}
+	return time.Duration((0.5 + rand.Float64()) * float64(extent))
+}
+
+const (
+	// doubtfulAttempts is how often a failure that looks like one of the
+	// configuration is tried.
+	doubtfulAttempts = 5
+
+	// topicPatience is how long brokers may deny a topic, because they learn
+	// of a new topic one after the other.
+	topicPatience = time.Second
+
+	// describePatience bounds a look at the coordinator.
+	describePatience = 9 * time.Second
+)
+
+// errNoAnswer ends what has a bound of its own.
+var errNoAnswer = errors.New("no answer in time")
+
+// request says what is asked for, and how patiently.
+type request struct {
+	operation string
+	subject   string
+	pace      pace
+}
+
+// failed wraps the final error of a request. Errors that name their element
+// themselves stay as they are.
+func (r request) failed(err error) error {
+	again, transient := err.(*transientError)
+	if transient {
+		err = again.err
+	}
+	switch err.(type) {
+	case *KafkaError, *AuthorizationError, *TopicError, *TransactionTimeoutError, *OutcomeUnknownError:
+		return err
+	}
+	final := errors.Is(err, ErrTransportClosed) || errors.Is(err, context.Canceled)
+	return &KafkaError{Operation: r.operation, Subject: r.subject, Err: err, transient: transient && !final}
+}
+
+// ended is the error of a call whose context ended, after the last failure.
+func ended(ctx context.Context, last *transientError) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, ErrTransportClosed) && cause != errNoAnswer {
+		cause = ctx.Err()
+	}
+	if last == nil || errors.Is(last.err, context.Canceled) || errors.Is(last.err, context.DeadlineExceeded) {
+		return &transientError{err: cause}
+	}
+	return &transientError{err: fmt.Errorf("%w; last failure: %w", cause, last.err)}
+}
+
+// persist calls attempt until it succeeds, fails for good, or the context
+// ends. An attempt says with a [*transientError] that another one may help.
+func (t *KafkaTransport) persist(ctx context.Context, r request, attempt func(context.Context) error) error {
+	began := time.Now()
+	doubts := 0
+	for n := 1; ; n++ {
+		if ctx.Err() != nil {
+			return r.failed(ended(ctx, nil))
+		}
+		err := attempt(ctx)
+		if err == nil {
+			return nil
+		}
+		again, transient := err.(*transientError)
+		if !transient {
+			return r.failed(err)
+		}
+		if ctx.Err() != nil {
+			return r.failed(ended(ctx, again))
+		}
+		doubts++
+		if !again.doubtful {
+			doubts = 0
+		}
+		if doubts >= doubtfulAttempts || again.missing && time.Since(began) >= topicPatience {
+			return r.failed(err)
+		}
+		if hook := t.options.Hooks.Retried; hook != nil {
+			hook(r.operation, err)
+		}
+		if !pause(ctx, r.pace.wait(n)) {
+			return r.failed(ended(ctx, again))
+		}
+	}
+}
+
+// pause waits, and reports whether the context is still alive.
+func pause(ctx context.Context, extent time.Duration) bool {
+	timer := time.NewTimer(extent)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// roleSubject names a role in errors.
+func roleSubject(role Role) string { return fmt.Sprintf("role %q", role.name) }
+
+// idDenied reports a missing permission on the transactional id of a role.
+func idDenied(role Role, permission string, code int16) error {
+	return &AuthorizationError{
+		Resource:   fmt.Sprintf("transactional id %q", role.name),
+		Permission: permission,
+		Err:        kerr.ErrorForCode(code),
+	}
+}
+
+// topicDenied reports a missing permission on a topic.
+func topicDenied(topic, permission string, code int16) error {
+	return &AuthorizationError{
+		Resource:   fmt.Sprintf("topic %q", topic),
+		Permission: permission,
+		Err:        kerr.ErrorForCode(code),
+	}
+}

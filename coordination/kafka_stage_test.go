@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination_test
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/krabka-io/krabka-streams-go/coordination"
+)
+
+// stage is a cluster that transports are tried on: a fake or a real one.
+type stage struct {
+	brokers []string
+	fake    *kfake.Cluster // nil for a real one
+	opts    []kgo.Opt      // that reach it
+}
+
+// fakeStage starts a fake cluster. It has one broker unless the options say
+// otherwise.
+func fakeStage(tb testing.TB, opts ...kfake.Opt) *stage {
+	tb.Helper()
+	fake, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
+	if err != nil {
+		tb.Fatalf("start a fake cluster: %v", err)
+	}
+	tb.Cleanup(fake.Close)
+	return &stage{brokers: fake.ListenAddrs(), fake: fake}
+}
+
+// virtualStage starts a fake cluster whose connections are pipes, so that it
+// runs on the fake time of a bubble.
+func virtualStage(tb testing.TB, opts ...kfake.Opt) *stage {
+	tb.Helper()
+	network := new(kfake.VirtualNetwork)
+	s := fakeStage(tb, append(opts, kfake.ListenFn(network.Listen))...)
+	s.opts = append(s.opts, kgo.Dialer(network.DialContext))
+	return s
+}
+
+// unique returns a name that nothing else on a cluster uses.
+func unique(kind string) string { return kind + "-" + strings.ToLower(rand.Text()[:10]) }
+
+// client returns a client for setting up and for looking at results.
+func (s *stage) client(tb testing.TB, opts ...kgo.Opt) *kgo.Client {
+	tb.Helper()
+	client, err := kgo.NewClient(append(append([]kgo.Opt{kgo.SeedBrokers(s.brokers...)}, s.opts...), opts...)...)
+	if err != nil {
+		tb.Fatalf("new client: %v", err)
+	}
+	tb.Cleanup(client.Close)
+	return client
+}
+
+// create creates a topic; the settings are pairs of name and value.
+func (s *stage) create(tb testing.TB, topic string, partitions int, settings ...string) {
+	tb.Helper()
+	configs := make(map[string]*string)
+	for i := 0; i < len(settings); i += 2 {
+		configs[settings[i]] = &settings[i+1]
+	}
+	answer, err := kadm.NewClient(s.client(tb)).CreateTopic(tb.Context(), int32(partitions), 1, configs, topic)
+	if err == nil {
+		err = answer.Err
+	}
+	if err != nil {
+		tb.Fatalf("create topic %s: %v", topic, err)
+	}
+}
+
+// compacted creates a compacted topic with a name of its own.
+func (s *stage) compacted(tb testing.TB, partitions int) string {
+	tb.Helper()
+	topic := unique("coordination")
+	s.create(tb, topic, partitions, "cleanup.policy", "compact")
+	return topic
+}
+
+// transport returns a transport that ends with the test.
+func (s *stage) transport(tb testing.TB, lease coordination.LeaseConfig, changes ...func(*coordination.KafkaOptions)) *coordination.KafkaTransport {
+	tb.Helper()
+	options := coordination.KafkaOptions{Brokers: s.brokers, ClientOptions: s.opts}
+	for _, change := range changes {
+		change(&options)
+	}
+	transport, err := coordination.NewKafkaTransportWithOptions(lease, options)
+	if err != nil {
+		tb.Fatalf("new transport: %v", err)
+	}
+	tb.Cleanup(transport.Close)
+	return transport
+}
+
+// wire counts the requests that clients send and the bytes they take.
+type wire struct {
+	mu       sync.Mutex // guards the fields below
+	requests map[kmsg.Key]int
+	total    int
+}
+
+var _ kgo.HookBrokerWrite = (*wire)(nil)
+
+// counting makes the clients of a transport report to the wire.
+func counting(w *wire) func(*coordination.KafkaOptions) {
+	return func(options *coordination.KafkaOptions) {
+		options.ClientOptions = append(options.ClientOptions[:len(options.ClientOptions):len(options.ClientOptions)], kgo.WithHooks(w))
+	}
+}
+
+func (w *wire) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.requests == nil {
+		w.requests = make(map[kmsg.Key]int)
+	}
+	w.requests[kmsg.Key(key)]++
+	w.total++
+}
+
+// of returns the number of requests of one kind so far.
+func (w *wire) of(key kmsg.Key) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.requests[key]
+}
+
+// all returns the number of requests so far.
+func (w *wire) all() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total
+}
+
+// within returns a context that ends when a test has waited too long.
+func within(tb testing.TB, extent time.Duration) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), extent)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// patience bounds a wait of a test; reaching it is a failure.
+const patience = 30 * time.Second
+
+// describe returns the pair that the coordinator holds for a role.
+func (s *stage) describe(tb testing.TB, role coordination.Role) coordination.FencingToken {
+	tb.Helper()
+	ask := kmsg.NewPtrDescribeTransactionsRequest()
+	ask.TransactionalIDs = []string{role.String()}
+	answer, err := ask.RequestWith(within(tb, patience), s.client(tb))
+	if err != nil {
+		tb.Fatalf("describe %s: %v", role, err)
+	}
+	state := answer.TransactionStates[0]
+	if err := kerr.ErrorForCode(state.ErrorCode); err != nil {
+		tb.Fatalf("describe %s: %v", role, err)
+	}
+	return token(tb, state.ProducerID, state.ProducerEpoch)
+}
+
+// at names a partition.
+func at(topic string, partition int) coordination.TopicPartition {
+	return coordination.TopicPartition{Topic: topic, Partition: partition}
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// kafkaTerm is what the transport keeps for an epoch that it minted: the
+// producer of one leadership.
+type kafkaTerm struct {
+	role   Role
+	minted FencingToken
+	over   chan struct{} // closed when the epoch is known to be superseded
+
+	current atomic.Pointer[FencingToken]
+	ids     []int64 // every producer id so far, oldest first; guarded by kafkaTerms.mu
+
+	// turn holds one token. Its taker owns the fields below.
+	turn      chan struct{}
+	tracking  bool // the brokers advance the epoch with every transaction
+	decided   bool // tracking is final
+	undecided bool // a transaction ended, and its effect on the epoch is not known
+	ending    ending
+	suspect   bool // a request to end a transaction may still be under way
+	last      written
+	sequences map[TopicPartition]int32
+
+	// unsettled are batches that were sent and not acknowledged. The next
+	// batch of the same partition goes after them: their sequence numbers are
+	// taken, and another batch under the same numbers would be acknowledged
+	// and lost.
+	unsettled map[TopicPartition]*kafkaBatch
+}
+
+// written is where the last acknowledged batch of a term is.
+type written struct {
+	at     TopicPartition
+	offset int64
+}
+
+// ending is the end of a transaction that was asked for and is not known to
+// have happened.
+type ending int
+
+const (
+	endingNone   ending = iota
+	endingCommit        // the request to commit was sent
+	endingAbort         // the records of the transaction must not become visible
+)
+
+// pair returns the producer id and epoch that the next request carries.
+func (m *kafkaTerm) pair() FencingToken { return *m.current.Load() }
+
+// take waits for the turn and returns the function that passes it on.
+func (m *kafkaTerm) take(ctx context.Context) (pass func(), err error) {
+	select {
+	case <-m.turn:
+		return func() { m.turn <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, ended(ctx, nil)
+	}
+}
+
+// superseded reports whether the epoch is known to be superseded.
+func (m *kafkaTerm) superseded() bool {
+	select {
+	case <-m.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// kafkaTerms are the epochs that a transport minted.
+type kafkaTerms struct {
+	mu     sync.Mutex // guards the fields below
+	minted map[Role]chan struct{}
+	newest map[Role]*kafkaTerm
+	live   map[int64]*kafkaTerm // by every producer id of the term
+	ended  map[int64]epochSet   // superseded epochs, by producer id
+}
+
+// epochSet is a set of epochs of one producer id, one bit for each.
+type epochSet []uint64
+
+const epochsPerWord = 64
+
+// lastEpoch is the highest epoch that coordinators hand out. The next one is
+// epoch 0 of another producer id.
+const lastEpoch = math.MaxInt16 - 1
+
+func (s epochSet) has(epoch int16) bool {
+	word := int(epoch) / epochsPerWord
+	return word < len(s) && s[word]&(1<<(epoch%epochsPerWord)) != 0
+}
+
+func (s epochSet) with(epoch int16) epochSet {
+	word := int(epoch) / epochsPerWord
+	for word >= len(s) {
+		s = append(s, 0)
+	}
+	s[word] |= 1 << (epoch % epochsPerWord)
+	return s
+}
+
+func (s epochSet) remove(epoch int16) {
+	if s.has(epoch) {
+		s[int(epoch)/epochsPerWord] &^= 1 << (epoch % epochsPerWord)
+	}
+}
+
+// mintTurn waits until no other mint of the role is under way. The answers of
+// two at once could not be put in order.
+func (r *kafkaTerms) mintTurn(ctx context.Context, role Role) (pass func(), err error) {
+	r.mu.Lock()
+	turn := r.minted[role]
+	if turn == nil {
+		turn = make(chan struct{}, 1)
+		if r.minted == nil {
+			r.minted = make(map[Role]chan struct{})
+		}
+		r.minted[role] = turn
+	}
+	r.mu.Unlock()
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ended(ctx, nil)
+	}
+}
+
+// install makes a term of a minted token. The term before it is superseded.
+// With tracking it is known that the brokers advance the epoch.
+func (r *kafkaTerms) install(role Role, token FencingToken, tracking bool) *kafkaTerm {
+	term := &kafkaTerm{
+		role:      role,
+		minted:    token,
+		ids:       []int64{token.producerID},
+		over:      make(chan struct{}),
+		turn:      make(chan struct{}, 1),
+		tracking:  tracking,
+		decided:   tracking,
+		sequences: make(map[TopicPartition]int32),
+		unsettled: make(map[TopicPartition]*kafkaBatch),
+	}
+	term.current.Store(&token)
+	term.turn <- struct{}{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if before := r.newest[role]; before != nil {
+		r.supersede(before)
+	}
+	if r.live == nil {
+		r.live = make(map[int64]*kafkaTerm)
+		r.newest = make(map[Role]*kafkaTerm)
+		r.ended = make(map[int64]epochSet)
+	}
+	r.ended[token.producerID].remove(token.producerEpoch)
+	r.live[token.producerID] = term
+	r.newest[role] = term
+	return term
+}
+
+// adopt moves a term on to the pair that the coordinator gave it.
+func (r *kafkaTerms) adopt(term *kafkaTerm, pair FencingToken) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	term.current.Store(&pair)
+	if slices.Contains(term.ids, pair.producerID) {
+		return
+	}
+	term.ids = append(term.ids, pair.producerID)
+	if r.newest[term.role] == term {
+		r.live[pair.producerID] = term
+	}
+}
+
+// end removes a term whose epoch is superseded, and remembers its tokens.
+func (r *kafkaTerms) end(term *kafkaTerm) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.supersede(term)
+}
+
+func (r *kafkaTerms) supersede(term *kafkaTerm) {
+	if !term.superseded() {
+		close(term.over)
+	}
+	for _, producerID := range term.ids {
+		first, last := term.epochs(producerID)
+		set := r.ended[producerID]
+		for epoch := int(first); epoch <= int(last); epoch++ {
+			set = set.with(int16(epoch))
+		}
+		r.ended[producerID] = set
+	}
+	r.drop(term)
+}
+
+func (r *kafkaTerms) drop(term *kafkaTerm) {
+	for _, producerID := range term.ids {
+		if r.live[producerID] == term {
+			delete(r.live, producerID)
+		}
+	}
+	if r.newest[term.role] == term {
+		delete(r.newest, term.role)
+	}
+}
+
+// find returns the term of a token: the minted one or any that followed it.
+func (r *kafkaTerms) find(token FencingToken) (*kafkaTerm, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if term := r.live[token.producerID]; term != nil && term.covers(token) {
+		return term, nil
+	}
+	if r.ended[token.producerID].has(token.producerEpoch) {
+		return nil, errSuperseded(token)
+	}
+	return nil, fmt.Errorf("token %s was not minted by this transport, or was released", token)
+}
+
+// epochs returns the first and the last epoch that the term had under one of
+// its producer ids.
+func (m *kafkaTerm) epochs(producerID int64) (first, last int16) {
+	last = lastEpoch
+	if producerID == m.minted.producerID {
+		first = m.minted.producerEpoch
+	}
+	if current := m.pair(); producerID == current.producerID {
+		last = current.producerEpoch
+	}
+	return first, last
+}
+
+// covers reports whether the token is one that the term had.
+func (m *kafkaTerm) covers(token FencingToken) bool {
+	first, last := m.epochs(token.producerID)
+	return slices.Contains(m.ids, token.producerID) && token.producerEpoch >= first && token.producerEpoch <= last
+}
+
+// CurrentToken returns the pair that the coordinator holds for the leadership
+// that started with the minted token, as the last acknowledged write left it.
+// It reports false for a token that this transport did not mint, released or
+// saw superseded.
+func (t *KafkaTransport) CurrentToken(role Role, minted FencingToken) (FencingToken, bool) {
+	term, err := t.terms.find(minted)
+	if err != nil || term.role != role {
+		return NoEpoch, false
+	}
+	return term.pair(), true
+}
+
+// Superseded returns a channel that closes when this transport learns that
+// the minted token is not the newest of its role: another member minted
+// through it, or a broker said so. The channel of a token that the transport
+// does not know is closed.
+func (t *KafkaTransport) Superseded(role Role, minted FencingToken) <-chan struct{} {
+	term, err := t.terms.find(minted)
+	if err != nil || term.role != role {
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	}
+	return term.over
+}
+
+// Release forgets a token that writes nothing any more. A write that is in
+// flight goes on. Release does not block.
+func (t *KafkaTransport) Release(role Role, minted FencingToken) {
+	t.terms.mu.Lock()
+	defer t.terms.mu.Unlock()
+	if term := t.terms.live[minted.producerID]; term != nil && term.role == role && term.minted == minted {
+		t.terms.drop(term)
+	}
+}
+
+func errSuperseded(token FencingToken) error {
+	return fmt.Errorf("%w: token %s was superseded", ErrFenced, token)
+}

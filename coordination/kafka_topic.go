@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Settings of topics, and the values that coordination looks for.
+const (
+	settingCleanup    = "cleanup.policy"
+	settingInSync     = "min.insync.replicas"
+	settingUnclean    = "unclean.leader.election.enable"
+	settingPartitions = "partitions"
+	cleanupCompact    = "compact"
+	safeReplicas      = 3
+	safeInSync        = 2
+
+	// transactionTopic is where brokers keep the epochs.
+	transactionTopic = "__transaction_state"
+
+	// createTimeout is how long a controller may take to create a topic.
+	createTimeout = 10 * time.Second
+)
+
+// EnsureTopic checks that the coordination topic is fit for use, as the
+// [TopicPolicy] of the transport says: that it exists, has this partition
+// count, and is compacted only. A topic that was created a moment before is
+// waited for.
+//
+// It returns a [*TopicError] for a topic that does not exist and a
+// [*TopicConfigError] for each setting that is wrong, all joined. A setting
+// that endangers the epochs when brokers fail is logged as a warning: fewer
+// than three replicas, fewer than two in-sync replicas, or unclean leader
+// elections, of the topic and of the brokers' own topic for transactions.
+func (t *KafkaTransport) EnsureTopic(ctx context.Context, topic string, partitions int) error {
+	if err := checkTopic(topic); err != nil {
+		return fmt.Errorf("kafka: %w", err)
+	}
+	if partitions < 1 {
+		return fmt.Errorf("kafka: partition count %d must be at least 1", partitions)
+	}
+	call, leave, err := t.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if t.options.TopicPolicy == TrustTopic {
+		return nil
+	}
+	if t.options.TopicPolicy == CreateTopic {
+		if err := t.createTopic(call, topic, partitions); err != nil {
+			return err
+		}
+	}
+	return t.verifyTopic(call, topic, partitions)
+}
+
+func topicRequest(operation, topic string) request {
+	return request{operation: operation, subject: fmt.Sprintf("topic %q", topic), pace: quickPace}
+}
+
+// createTopic creates the topic, unless it exists.
+func (t *KafkaTransport) createTopic(ctx context.Context, topic string, partitions int) error {
+	create := kmsg.NewCreateTopicsRequestTopic()
+	create.Topic = topic
+	create.NumPartitions = int32(partitions)
+	create.ReplicationFactor = -1
+	if t.options.ReplicationFactor > 0 {
+		create.ReplicationFactor = int16(t.options.ReplicationFactor)
+	}
+	for name, value := range t.options.topicSettings() {
+		config := kmsg.NewCreateTopicsRequestTopicConfig()
+		config.Name, config.Value = name, &value
+		create.Configs = append(create.Configs, config)
+	}
+	ask := kmsg.NewPtrCreateTopicsRequest()
+	ask.TimeoutMillis = int32(createTimeout / time.Millisecond)
+	ask.Topics = append(ask.Topics, create)
+	return t.persist(ctx, topicRequest("CreateTopics", topic), func(ctx context.Context) error {
+		answer, err := ask.RequestWith(ctx, t.clients.plain)
+		if err != nil {
+			return connectionError(ctx, err)
+		}
+		if len(answer.Topics) != 1 {
+			return &transientError{err: kerr.UnknownServerError}
+		}
+		found := answer.Topics[0]
+		switch reactTo(found.ErrorCode) {
+		case reactDone:
+			return nil
+		case reactDenied:
+			return topicDenied(topic, "CREATE", found.ErrorCode)
+		case reactRetry:
+			return answerError(found.ErrorCode)
+		}
+		if kerr.ErrorForCode(found.ErrorCode) == kerr.TopicAlreadyExists {
+			return nil
+		}
+		cause := error(kerr.ErrorForCode(found.ErrorCode))
+		if found.ErrorMessage != nil {
+			cause = fmt.Errorf("%w: %s", cause, *found.ErrorMessage)
+		}
+		return &TopicError{Topic: topic, Partition: -1, Err: cause}
+	})
+}
+
+// verifyTopic checks the topic, and warns about what it does not check.
+func (t *KafkaTransport) verifyTopic(ctx context.Context, topic string, partitions int) error {
+	var found []kmsg.MetadataResponseTopic
+	err := t.persist(ctx, topicRequest("Metadata", topic), func(ctx context.Context) (err error) {
+		if found, err = t.metadata(ctx, topic, transactionTopic); err != nil {
+			return err
+		}
+		switch code := found[0].ErrorCode; reactTo(code) {
+		case reactDone:
+			return nil
+		case reactDenied:
+			return topicDenied(topic, "DESCRIBE", code)
+		case reactRetry:
+			return missingTopic(topic, -1, code)
+		default:
+			return &TopicError{Topic: topic, Partition: -1, Err: kerr.ErrorForCode(code)}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	settings, err := t.topicConfigs(ctx, topic)
+	if err != nil {
+		return err
+	}
+	var problems []error
+	if have := len(found[0].Partitions); have != partitions {
+		problems = append(problems, &TopicConfigError{
+			Topic: topic, Setting: settingPartitions, Have: strconv.Itoa(have), Want: strconv.Itoa(partitions),
+		})
+	}
+	if have := settings[topic][settingCleanup]; have != cleanupCompact {
+		problems = append(problems, &TopicConfigError{Topic: topic, Setting: settingCleanup, Have: have, Want: cleanupCompact})
+	}
+	for _, metadata := range found {
+		t.warnAbout(metadata, settings)
+	}
+	return errors.Join(problems...)
+}
+
+// topicConfigs returns the settings of the topic and, if the brokers tell, of
+// their topic for transactions.
+func (t *KafkaTransport) topicConfigs(ctx context.Context, topic string) (map[string]map[string]string, error) {
+	ask := kmsg.NewPtrDescribeConfigsRequest()
+	for _, name := range []string{topic, transactionTopic} {
+		resource := kmsg.NewDescribeConfigsRequestResource()
+		resource.ResourceType = kmsg.ConfigResourceTypeTopic
+		resource.ResourceName = name
+		resource.ConfigNames = []string{settingCleanup, settingInSync, settingUnclean}
+		ask.Resources = append(ask.Resources, resource)
+	}
+	settings := make(map[string]map[string]string)
+	err := t.persist(ctx, topicRequest("DescribeConfigs", topic), func(ctx context.Context) error {
+		answer, err := ask.RequestWith(ctx, t.clients.plain)
+		if err != nil {
+			return connectionError(ctx, err)
+		}
+		clear(settings)
+		for _, resource := range answer.Resources {
+			code := resource.ErrorCode
+			if code != 0 && resource.ResourceName != topic {
+				continue
+			}
+			switch reactTo(code) {
+			case reactDone:
+			case reactDenied:
+				return topicDenied(topic, "DESCRIBE_CONFIGS", code)
+			case reactRetry:
+				return answerError(code)
+			default:
+				return &TopicError{Topic: topic, Partition: -1, Err: kerr.ErrorForCode(code)}
+			}
+			values := make(map[string]string)
+			for _, config := range resource.Configs {
+				if config.Value != nil {
+					values[config.Name] = *config.Value
+				}
+			}
+			settings[resource.ResourceName] = values
+		}
+		return nil
+	})
+	return settings, err
+}
+
+// warnAbout logs what makes a topic lose records when brokers fail.
+func (t *KafkaTransport) warnAbout(topic kmsg.MetadataResponseTopic, settings map[string]map[string]string) {
+	if topic.Topic == nil || topic.ErrorCode != 0 {
+		return
+	}
+	name := *topic.Topic
+	replicas := safeReplicas
+	for _, partition := range topic.Partitions {
+		replicas = min(replicas, len(partition.Replicas))
+	}
+	if replicas < safeReplicas {
+		t.warnOnce("the topic has too few replicas to keep its records when brokers fail", "topic", name, "replicas", replicas, "want", safeReplicas)
+	}
+	values := settings[name]
+	if have, err := strconv.Atoi(values[settingInSync]); err == nil && have < safeInSync {
+		t.warnOnce("the topic acknowledges records that a single broker holds", "topic", name, settingInSync, have, "want", safeInSync)
+	}
+	if values[settingUnclean] == "true" {
+		t.warnOnce("the topic may lose acknowledged records to an unclean leader election", "topic", name, settingUnclean, true)
+	}
+}
