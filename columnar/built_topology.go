@@ -30,6 +30,8 @@ type BuiltTopology struct {
 	lastReader []int
 	// decoded says, by node, whether the output of a source is read.
 	decoded []bool
+	// lateReader says, by node, whether its late rows are read.
+	lateReader []bool
 	// kept says whether a partition has instances of nodes at all.
 	kept bool
 
@@ -46,6 +48,7 @@ func newBuiltTopology(mem memory.Allocator, nodes []*node) *BuiltTopology {
 	b := &BuiltTopology{
 		mem: mem, nodes: nodes,
 		lastReader: make([]int, len(nodes)), decoded: make([]bool, len(nodes)),
+		lateReader: make([]bool, len(nodes)),
 		partitions: make(map[int]*partitionState),
 	}
 	for i, n := range nodes {
@@ -55,6 +58,8 @@ func newBuiltTopology(mem memory.Allocator, nodes []*node) *BuiltTopology {
 			b.decoded[parent] = b.decoded[parent] || n.kind != passThroughNode
 		}
 		switch n.kind {
+		case lateRowsNode:
+			b.lateReader[n.parents[0]] = true
 		case operatorNode, processorNode:
 			b.kept = true
 		}
@@ -292,6 +297,25 @@ func (b *BuiltTopology) RestorePartition(partition int, snapshots map[string][]b
 	return nil
 }
 
+// LateDropped returns how many rows each operator with windows has dropped as
+// late, by node name, over the history of the logical partition's state. It
+// waits for a run of the partition to end.
+func (b *BuiltTopology) LateDropped(partition int) map[string]int64 {
+	dropped := make(map[string]int64)
+	p := b.lockPartition(partition, false)
+	if p == nil {
+		return dropped
+	}
+	defer p.mu.Unlock()
+	for i, instance := range p.nodes {
+		if instance.operator != nil && instance.operator.dropsLateRows() {
+			g, _ := instance.operator.groupBy()
+			dropped[b.nodes[i].name] = g.state.late
+		}
+	}
+	return dropped
+}
+
 // ReleasePartition drops the state of a logical partition. It waits for a run
 // of the partition to end.
 func (b *BuiltTopology) ReleasePartition(partition int) {
@@ -362,6 +386,12 @@ func (b *BuiltTopology) populate(partition int, p *partitionState) {
 		}
 	}()
 	nodes := newInstances(b.nodes, spares)
+	for i, made := range nodes {
+		if b.lateReader[i] {
+			g, _ := made.operator.groupBy()
+			g.collectLate = true
+		}
+	}
 	b.mu.Lock()
 	for i, made := range nodes {
 		if made.processor != nil {

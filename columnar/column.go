@@ -59,11 +59,34 @@ func columnIndex(schema *arrow.Schema, name string) (int, error) {
 	if i := firstColumn(schema, name); i >= 0 {
 		return i, nil
 	}
-	return -1, &ColumnError{Column: name, Row: noRow, Cause: &missingColumn{"Arrow column does not exist: %s", name}}
+	return -1, missing(name)
+}
+
+func missing(name string) error {
+	return &ColumnError{Column: name, Row: noRow, Cause: &missingColumn{"Arrow column does not exist: %s", name}}
 }
 
 // sameSchema reports whether two schemas describe the same columns. Batches of
 // one source mostly share the schema object.
 func sameSchema(a, b *arrow.Schema) bool {
 	return a == b || a != nil && b != nil && a.Equal(b)
+}
+
+// rowError is an error that concerns one row of a column.
+type rowError struct {
+	row   int
+	cause error
+}
+
+func (e *rowError) Error() string { return e.cause.Error() }
+
+func (e *rowError) Unwrap() error { return e.cause }
+
+// columnFailure says that a column failed, and on which row if cause knows.
+func columnFailure(column string, cause error) error {
+	row := noRow
+	if failed, ok := cause.(*rowError); ok {
+		row, cause = failed.row, failed.cause
+	}
+	return &ColumnError{Column: column, Row: row, Cause: cause}
 }

@@ -69,6 +69,18 @@ func (o *BuiltinOp) fresh() *BuiltinOp {
 	return newOperator(o.layout, o.create)
 }
 
+// groupBy returns the operator's kernel if it is a group-by.
+func (o *BuiltinOp) groupBy() (*groupKernel, bool) {
+	g, ok := o.kernel.(*groupKernel)
+	return g, ok
+}
+
+// dropsLateRows reports whether the operator has windows.
+func (o *BuiltinOp) dropsLateRows() bool {
+	g, ok := o.groupBy()
+	return ok && g.spec.windowed
+}
+
 // check returns what keeps the operator from being used.
 func (o *BuiltinOp) check() error {
 	if o.err == nil && o.kernel == nil {

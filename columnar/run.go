@@ -29,6 +29,7 @@ type run struct {
 	// outputs are the batches of each node that are still to be read. Every
 	// entry holds a reference of its own.
 	outputs  [][]flow
+	late     map[int][]flow // the late rows of nodes, as outputs
 	produced []ProducedToTopic
 }
 
@@ -71,6 +72,12 @@ func (r *run) step(i int, n *node) error {
 		return r.process(i, n)
 	case mergeNode:
 		return r.merge(i, n)
+	case lateRowsNode:
+		for _, late := range r.late[n.parents[0]] {
+			late.batch.Retain()
+			r.emit(i, late.batch, late.topic)
+		}
+		return nil
 	case passThroughNode:
 		r.passThrough(n)
 		return nil
@@ -121,6 +128,9 @@ func (r *run) process(i int, n *node) error {
 
 func (r *run) processBatch(i int, instance *instance, in flow) error {
 	if instance.operator != nil {
+		if r.topology.lateReader[i] {
+			defer r.takeLateRows(i, instance.operator, in.topic)
+		}
 		result, err := instance.operator.kernel.process(in.batch)
 		if err != nil {
 			return err
@@ -135,6 +145,18 @@ func (r *run) processBatch(i int, instance *instance, in flow) error {
 	return r.call(i, in.topic, private, func(ctx *Context) error {
 		return instance.processor.Process(ctx, private)
 	})
+}
+
+// takeLateRows keeps the late rows of the latest batch, also when the operator
+// failed behind them.
+func (r *run) takeLateRows(i int, operator *BuiltinOp, topic string) {
+	g, _ := operator.groupBy()
+	if late := g.takeLateRows(); late != nil {
+		if r.late == nil {
+			r.late = make(map[int][]flow)
+		}
+		r.late[i] = append(r.late[i], flow{batch: late, topic: topic})
+	}
 }
 
 func (r *run) advanceTime(i int, instance *instance) error {
@@ -241,14 +263,21 @@ func (r *run) failure(n *node, topic string, cause error) error {
 }
 
 func (r *run) releaseOutputs(i int) {
-	for _, out := range r.outputs[i] {
+	releaseFlows(r.outputs[i])
+	r.outputs[i] = nil
+}
+
+func releaseFlows(flows []flow) {
+	for _, out := range flows {
 		out.batch.Release()
 	}
-	r.outputs[i] = nil
 }
 
 func (r *run) release() {
 	for i := range r.outputs {
 		r.releaseOutputs(i)
+	}
+	for _, late := range r.late {
+		releaseFlows(late)
 	}
 }

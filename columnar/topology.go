@@ -26,6 +26,7 @@ const (
 	mergeNode
 	sinkNode
 	passThroughNode
+	lateRowsNode
 )
 
 // node is one step as it was added. It is not changed afterwards.
@@ -109,6 +110,22 @@ func (t *Topology) AddMerge(name string, parents []Node) (Node, error) {
 		merge.parents = append(merge.parents, parent.index)
 	}
 	return t.add(merge), nil
+}
+
+// AddLateRows adds a node that receives the rows which windowed, an operator
+// with windows, drops as late. They have the columns of its input, and behind
+// the payload the bounds of the window that was closed and the stream time
+// that closed it: [WindowStartColumn], [WindowEndColumn] and
+// [StreamTimeColumn].
+func (t *Topology) AddLateRows(name string, windowed Node) (Node, error) {
+	if err := t.checkParents(windowed); err != nil {
+		return invalidNode(name, err)
+	}
+	operator := t.nodes[windowed.index].operator
+	if operator == nil || !operator.dropsLateRows() {
+		return invalidNode(name, errors.New("late rows come from an operator with windows"))
+	}
+	return t.add(&node{name: name, kind: lateRowsNode, parents: []int{windowed.index}}), nil
 }
 
 // AddSink adds a node that encodes each batch of parent with codec and

@@ -126,7 +126,12 @@ func Value(arr arrow.Array, row int) any {
 
 // scaledRat returns an integer of a decimal column divided by ten to its scale.
 func scaledRat(unscaled *big.Int, arr arrow.Array) *big.Rat {
-	scale := arr.DataType().(arrow.DecimalType).GetScale()
+	return decimalRat(unscaled, arr.DataType().(arrow.DecimalType).GetScale())
+}
+
+// decimalRat returns an integer divided by ten to scale. It may change the
+// integer.
+func decimalRat(unscaled *big.Int, scale int32) *big.Rat {
 	if scale < 0 {
 		return new(big.Rat).SetInt(unscaled.Mul(unscaled, powerOfTen(-scale)))
 	}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// AggregateFunction says how the values of a group become one.
+type AggregateFunction int
+
+const (
+	// Count counts rows, those with a null among them.
+	Count AggregateFunction = iota
+	// Sum adds values and ignores nulls; the sum of nothing is null. Integers are
+	// added exactly, and what does not fit the output type is an error. Booleans
+	// count as 0 and 1, text is read as integers, dates and times count in their
+	// unit.
+	Sum
+	// Min is the least value, nulls ignored. Text and bytes compare byte by byte,
+	// false is less than true, and floats are in their total order: -0 is less
+	// than 0, and NaN is greater than everything.
+	Min
+	// Max is the greatest value, in the order of Min.
+	Max
+)
+
+func (f AggregateFunction) String() string {
+	if f < Count || f > Max {
+		return fmt.Sprintf("AggregateFunction(%d)", int(f))
+	}
+	return [...]string{"count", "sum", "min", "max"}[f]
+}
+
+// Aggregation is one aggregate of a group.
+type Aggregation struct {
+	InputColumn  string
+	OutputColumn string
+	Function     AggregateFunction
+	// OutputType is the type of the result. Nil stands for Int64 for Count and
+	// for the type of the input column otherwise, narrow types among them: the
+	// sum of an Int8 column overflows at 128.
+	OutputType arrow.DataType
+}
+
+// outputType returns the type of the result for an input type.
+func (a Aggregation) outputType(input arrow.DataType) arrow.DataType {
+	switch {
+	case a.OutputType != nil:
+		return a.OutputType
+	case a.Function == Count:
+		return arrow.PrimitiveTypes.Int64
+	default:
+		return input
+	}
+}
+
+// accumulator holds one aggregate of all groups, in their rows.
+type accumulator interface {
+	placeable
+	// kind is the kind of input that is held; anyKind if all of it was null, or
+	// does not matter.
+	kind() valueKind
+	// load makes arr, a plain array, the input that rows refer to.
+	load(arr arrow.Array) error
+	// add takes in the rows from first on; row first+i is one of group ids[i].
+	add(ids []uint32, first int) error
+	// build returns the values of groups as an array that the caller owns.
+	build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error)
+	encode(w *snapshotWriter, groups []uint32)
+	decode(r *snapshotReader, groups int)
+}
+
+// sideState is what an accumulator holds beside the rows.
+type sideState interface {
+	grow(groups int)
+	// save remembers the values of groups, and restore brings back those of the
+	// same groups. forget drops what is remembered.
+	save(groups []uint32)
+	restore(groups []uint32)
+	forget()
+	truncate(groups int)
+	// keep leaves only the given groups, which are ascending.
+	keep(groups []uint32)
+}
+
+// newAccumulator returns an accumulator without groups.
+func newAccumulator(function AggregateFunction, kind valueKind) accumulator {
+	switch {
+	case function == Count:
+		return &countState{}
+	case function == Sum && kind == float64Kind:
+		return &floatSumState{}
+	case function == Sum && kind == decimalKind:
+		return &decimalSumState{}
+	case function == Sum:
+		return &intSumState{null: kind == anyKind}
+	case kind == textKind || kind == bytesKind:
+		return &byteExtremeState{valueKind: kind, greatest: function == Max}
+	case kind == decimalKind:
+		return &decimalExtremeState{greatest: function == Max}
+	default:
+		return &wordExtremeState{valueKind: kind, greatest: function == Max}
+	}
+}
+
+// heldKind returns the kind that an accumulator holds for an input kind: sums
+// of integers, whatever they are read from, are of one kind, and so are sums
+// of floats.
+func heldKind(function AggregateFunction, input valueKind) valueKind {
+	if function != Sum {
+		return input
+	}
+	switch input {
+	case uintKind, boolKind, textKind:
+		return intKind
+	case float32Kind:
+		return float64Kind
+	default:
+		return input
+	}
+}
+
+// checkAggregate reports whether function accepts values of an Arrow type.
+func checkAggregate(function AggregateFunction, input arrow.DataType) error {
+	kind := kindOf(input)
+	switch {
+	case function == Sum && (kind == bytesKind || kind == nestedKind):
+		return fmt.Errorf("cannot sum: cannot convert %s to an integer", input)
+	case (function == Min || function == Max) && kind == nestedKind:
+		return fmt.Errorf("cannot compare %s with %s", input, input)
+	default:
+		return nil
+	}
+}
+
+// countState counts rows.
+type countState struct{ cell }
+
+func (*countState) width() int { return 1 }
+
+func (*countState) kind() valueKind { return anyKind }
+
+func (*countState) load(arrow.Array) error { return nil }
+
+func (s *countState) add(ids []uint32, _ int) error {
+	words, stride, offset := s.rows.words, s.rows.stride, s.offset
+	for _, id := range ids {
+		count := &words[int(id)*stride+offset]
+		*count++
+		if *count > math.MaxInt64 {
+			return errors.New("count overflow")
+		}
+	}
+	return nil
+}
+
+func (s *countState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+	column := wordColumn{kind: intKind, words: make([]int64, len(groups))}
+	for i, group := range groups {
+		column.words[i] = int64(*s.word(group, 0))
+	}
+	return column.build(mem, dt)
+}
+
+func (s *countState) encode(w *snapshotWriter, groups []uint32) {
+	for _, group := range groups {
+		w.uint64(*s.word(group, 0))
+	}
+}
+
+func (s *countState) decode(r *snapshotReader, groups int) {
+	for group, count := range decodeWords[uint64](r, groups) {
+		if count > math.MaxInt64 {
+			r.fail(errors.New("count is negative in snapshot"))
+		}
+		*s.word(uint32(group), 0) = count
+	}
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/decimal128"
+	"github.com/apache/arrow-go/v18/arrow/decimal256"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+var errDecimalOverflow = errors.New("decimal overflow: the value needs more than 256 bits")
+
+// decimalsOf returns the unscaled values of a plain column of decimals.
+func decimalsOf(arr arrow.Array, scratch *[]decimal256.Num) []decimal256.Num {
+	switch arr.DataType().ID() {
+	case arrow.DECIMAL256:
+		return fixedValues[decimal256.Num](arr)
+	case arrow.DECIMAL128:
+		numbers := resized(scratch, arr.Len())
+		for i, value := range fixedValues[decimal128.Num](arr) {
+			numbers[i] = decimal256.FromDecimal128(value)
+		}
+		return numbers
+	case arrow.DECIMAL64:
+		numbers := resized(scratch, arr.Len())
+		for i, value := range fixedValues[int64](arr) {
+			numbers[i] = decimal256.FromI64(value)
+		}
+		return numbers
+	case arrow.DECIMAL32:
+		numbers := resized(scratch, arr.Len())
+		for i, value := range fixedValues[int32](arr) {
+			numbers[i] = decimal256.FromI64(int64(value))
+		}
+		return numbers
+	default:
+		return resized(scratch, arr.Len())
+	}
+}
+
+// decimalState holds decimals of one scale, which grows with the columns that
+// are added. A decimal takes four words, the lowest first, and one that is 1 if
+// it is not null.
+type decimalState struct {
+	cell
+	scale  int32
+	scaled bool // scale is known
+	// saved are the rows that are remembered.
+	saved *[]uint64
+
+	batch   []decimal256.Num // of the loaded array, in scale
+	nulls   validity
+	scratch []decimal256.Num
+}
+
+func (*decimalState) width() int { return 5 }
+
+// remember says where rows are remembered.
+func (s *decimalState) remember(saved *[]uint64) { s.saved = saved }
+
+func (s *decimalState) get(group uint32) (number decimal256.Num, valid bool) {
+	return decimal256.New(*s.word(group, 3), *s.word(group, 2), *s.word(group, 1), *s.word(group, 0)), *s.word(group, 4) != 0
+}
+
+func (s *decimalState) set(group uint32, number decimal256.Num) {
+	for i, word := range number.Array() {
+		*s.word(group, i) = word
+	}
+	*s.word(group, 4) = 1
+}
+
+func (*decimalState) kind() valueKind { return decimalKind }
+
+// load takes the values of a column in the scale of the state.
+func (s *decimalState) load(arr arrow.Array) error {
+	s.nulls, s.batch = validityOf(arr), decimalsOf(arr, &s.scratch)
+	dt, ok := arr.DataType().(arrow.DecimalType)
+	if !ok || s.scaled && dt.GetScale() == s.scale {
+		return nil
+	}
+	if err := s.widen(dt.GetScale()); err != nil {
+		return err
+	}
+	more := s.scale - dt.GetScale()
+	if more == 0 {
+		return nil
+	}
+	scaled := make([]decimal256.Num, len(s.batch))
+	for row, number := range s.batch {
+		if s.nulls.isNull(row) {
+			continue
+		}
+		if scaled[row], ok = rescaled(number, more); !ok {
+			return &rowError{row: row, cause: errDecimalOverflow}
+		}
+	}
+	s.batch = scaled
+	return nil
+}
+
+// widen makes the scale of the state at least scale, also in what is
+// remembered.
+func (s *decimalState) widen(scale int32) error {
+	more := scale - s.scale
+	if s.scaled && more <= 0 {
+		return nil
+	}
+	if s.scaled {
+		words, err := s.rescaledRows(s.rows.words, more)
+		if err != nil {
+			return err
+		}
+		saved, err := s.rescaledRows(*s.saved, more)
+		if err != nil {
+			return err
+		}
+		s.rows.words, *s.saved = words, saved
+	}
+	s.scale, s.scaled = scale, true
+	return nil
+}
+
+func (s *decimalState) rescaledRows(words []uint64, more int32) ([]uint64, error) {
+	scratch := groupRows{words: slices.Clone(words), stride: s.rows.stride}
+	moved := decimalState{cell: cell{rows: &scratch, offset: s.offset}}
+	for group := range uint32(len(words) / scratch.stride) {
+		number, valid := moved.get(group)
+		if !valid {
+			continue
+		}
+		number, ok := rescaled(number, more)
+		if !ok {
+			return nil, errDecimalOverflow
+		}
+		moved.set(group, number)
+	}
+	return scratch.words, nil
+}
+
+// rescaled returns the number with more digits behind the point, if it fits.
+func rescaled(number decimal256.Num, more int32) (decimal256.Num, bool) {
+	return numberOf(new(big.Int).Mul(number.BigInt(), powerOfTen(more)))
+}
+
+// numberOf returns value in 256 bits, if it fits.
+func numberOf(value *big.Int) (decimal256.Num, bool) {
+	if value.BitLen() > 255 {
+		return decimal256.Num{}, false
+	}
+	return decimal256.FromBigInt(value), true
+}
+
+func (s *decimalState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+	plain, ok := plainType(dt).(arrow.DecimalType)
+	if !ok || plain.GetScale() != s.scale {
+		return dressedAppended(mem, dt, len(groups), func(i int) any {
+			if number, valid := s.get(groups[i]); valid {
+				return decimalRat(number.BigInt(), s.scale)
+			}
+			return nil
+		})
+	}
+	values := newSizedBuffer(mem, len(groups)*plain.BitWidth()/8)
+	defer values.Release()
+	var nulls []bool
+	for i, group := range groups {
+		number, valid := s.get(group)
+		if !valid && nulls == nil {
+			nulls = make([]bool, len(groups))
+		}
+		if nulls != nil {
+			nulls[i] = !valid
+		}
+		if valid && !number.FitsInPrecision(plain.GetPrecision()) {
+			return nil, fmt.Errorf("decimal overflow: %s does not fit %s", number.ToString(s.scale), plain)
+		}
+		words := number.Array()
+		switch plain.ID() {
+		case arrow.DECIMAL32:
+			castBytes[int32](values.Bytes())[i] = int32(words[0])
+		case arrow.DECIMAL64:
+			castBytes[int64](values.Bytes())[i] = int64(words[0])
+		case arrow.DECIMAL128:
+			castBytes[decimal128.Num](values.Bytes())[i] = decimal128.New(int64(words[1]), words[0])
+		default:
+			castBytes[decimal256.Num](values.Bytes())[i] = number
+		}
+	}
+	return dressedArray(mem, finishArray(mem, plain, len(groups), nulls, values), dt)
+}
+
+func (s *decimalState) encode(w *snapshotWriter, groups []uint32) {
+	w.flag(s.scaled)
+	w.uint32(uint32(s.scale))
+	for _, group := range groups {
+		number, valid := s.get(group)
+		w.flag(valid)
+		for _, word := range number.Array() {
+			w.uint64(word)
+		}
+	}
+}
+
+func (s *decimalState) decode(r *snapshotReader, groups int) {
+	s.scaled, s.scale = r.byte() != 0, int32(r.uint32())
+	if s.scale < -maxDecimalScale || s.scale > maxDecimalScale {
+		r.fail(fmt.Errorf("scale %d of decimals is out of range in snapshot", s.scale))
+	}
+	entries := snapshotReader{data: r.take(uint64(groups) * 33)}
+	if r.err != nil {
+		return
+	}
+	for group := range uint32(groups) {
+		valid := entries.byte() != 0
+		var words [4]uint64
+		for j := range words {
+			words[j] = uint64(entries.int64())
+		}
+		if valid {
+			s.set(group, decimal256.New(words[3], words[2], words[1], words[0]))
+		}
+	}
+}
+
+// maxDecimalScale bounds the scales that are read from a snapshot.
+const maxDecimalScale = 76
+
+// decimalSumState adds decimals.
+type decimalSumState struct{ decimalState }
+
+func (s *decimalSumState) add(ids []uint32, first int) error {
+	for i, id := range ids {
+		if s.nulls.isNull(first + i) {
+			continue
+		}
+		former, _ := s.get(id)
+		number := s.batch[first+i]
+		sum := former.Add(number)
+		if negative := former.Sign() < 0; negative == (number.Sign() < 0) && negative != (sum.Sign() < 0) {
+			return &rowError{row: first + i, cause: errDecimalOverflow}
+		}
+		s.set(id, sum)
+	}
+	return nil
+}
+
+// decimalExtremeState keeps the least or the greatest decimal.
+type decimalExtremeState struct {
+	decimalState
+	greatest bool
+}
+
+func (s *decimalExtremeState) add(ids []uint32, first int) error {
+	for i, id := range ids {
+		if s.nulls.isNull(first + i) {
+			continue
+		}
+		number := s.batch[first+i]
+		if former, valid := s.get(id); !valid || former != number && number.Less(former) != s.greatest {
+			s.set(id, number)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// wordExtremeState keeps the least or the greatest value of a word kind, as an
+// integer that sorts like the value.
+type wordExtremeState struct {
+	nullableCell
+	valueKind valueKind
+	greatest  bool
+
+	batch   []int64 // of the loaded array
+	nulls   validity
+	scratch []int64
+}
+
+func (s *wordExtremeState) kind() valueKind { return s.valueKind }
+
+func (s *wordExtremeState) load(arr arrow.Array) (err error) {
+	s.nulls = validityOf(arr)
+	s.batch, err = wordsOf(arr, &s.scratch, orderedWord)
+	return err
+}
+
+func (s *wordExtremeState) add(ids []uint32, first int) error {
+	for i, id := range ids {
+		if s.nulls.isNull(first + i) {
+			continue
+		}
+		word := s.batch[first+i]
+		if s.valueKind == uintKind {
+			word = orderedUint(word)
+		}
+		if former, valid := s.get(id); !valid || word != former && word < former != s.greatest {
+			s.set(id, word)
+		}
+	}
+	return nil
+}
+
+func (s *wordExtremeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+	column := s.column(s.valueKind, groups, &s.scratch)
+	switch s.valueKind {
+	case uintKind:
+		for i, word := range column.words {
+			column.words[i] = orderedUint(word)
+		}
+	case float32Kind, float64Kind:
+		for i, word := range column.words {
+			column.words[i] = int64(math.Float64bits(orderedFloat(word)))
+		}
+	}
+	return column.build(mem, dt)
+}
+
+// timeState keeps the latest event time of each group in one word, which is the
+// time less noTime: a group without event time is zero.
+type timeState struct {
+	cell
+	scratch []int64
+}
+
+func (*timeState) width() int { return 1 }
+
+func (s *timeState) add(ids []uint32, times []int64, nulls validity, first int) {
+	words, stride, offset := s.rows.words, s.rows.stride, s.offset
+	times = times[first : first+len(ids)]
+	for i, id := range ids {
+		word := uint64(orderedUint(times[i]))
+		if cell := &words[int(id)*stride+offset]; word > *cell && !nulls.isNull(first+i) {
+			*cell = word
+		}
+	}
+}
+
+func (s *timeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+	column := wordColumn{kind: intKind, words: resized(&s.scratch, len(groups))}
+	for i, group := range groups {
+		if column.words[i] = orderedUint(int64(*s.word(group, 0))); column.words[i] == noTime {
+			column.setNull(i)
+		}
+	}
+	return column.build(mem, dt)
+}
+
+func (s *timeState) encode(w *snapshotWriter, groups []uint32) {
+	for _, group := range groups {
+		w.uint64(*s.word(group, 0))
+	}
+}
+
+func (s *timeState) decode(r *snapshotReader, groups int) {
+	for group, word := range decodeWords[uint64](r, groups) {
+		*s.word(uint32(group), 0) = word
+	}
+}
+
+// byteExtremeState keeps the least or the greatest text or bytes, in copies of
+// its own beside the rows. A nil value is null.
+type byteExtremeState struct {
+	cell
+	valueKind valueKind
+	greatest  bool
+
+	current [][]byte
+	saved   [][]byte
+
+	batch byteValues // of the loaded array
+	nulls validity
+}
+
+var _ sideState = (*byteExtremeState)(nil)
+
+func (*byteExtremeState) width() int { return 0 }
+
+func (s *byteExtremeState) kind() valueKind { return s.valueKind }
+
+func (s *byteExtremeState) load(arr arrow.Array) (err error) {
+	s.nulls = validityOf(arr)
+	s.batch, err = byteValuesOf(arr)
+	return err
+}
+
+func (s *byteExtremeState) add(ids []uint32, first int) error {
+	for i, id := range ids {
+		if s.nulls.isNull(first + i) {
+			continue
+		}
+		former, value := s.current[id], s.batch.at(first+i)
+		if order := bytes.Compare(value, former); former == nil || order != 0 && order < 0 != s.greatest {
+			s.current[id] = append([]byte{}, value...)
+		}
+	}
+	return nil
+}
+
+func (s *byteExtremeState) grow(groups int) {
+	s.current = append(s.current, make([][]byte, groups-len(s.current))...)
+}
+
+func (s *byteExtremeState) save(groups []uint32) {
+	for _, group := range groups {
+		s.saved = append(s.saved, s.current[group])
+	}
+}
+
+func (s *byteExtremeState) restore(groups []uint32) {
+	for i, group := range groups {
+		s.current[group] = s.saved[i]
+	}
+	s.forget()
+}
+
+func (s *byteExtremeState) forget() {
+	clear(s.saved)
+	s.saved = s.saved[:0]
+}
+
+func (s *byteExtremeState) truncate(groups int) {
+	clear(s.current[groups:])
+	s.current = s.current[:groups]
+}
+
+func (s *byteExtremeState) keep(groups []uint32) { s.current = kept(s.current, groups) }
+
+func (s *byteExtremeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+	return byteArray(mem, dt, len(groups), func(i int) []byte { return s.current[groups[i]] })
+}
+
+func (s *byteExtremeState) encode(w *snapshotWriter, groups []uint32) {
+	for _, group := range groups {
+		value := s.current[group]
+		w.flag(value != nil)
+		w.uint64(uint64(len(value)))
+	}
+	for _, group := range groups {
+		w.bytes(s.current[group])
+	}
+}
+
+func (s *byteExtremeState) decode(r *snapshotReader, groups int) {
+	heads := snapshotReader{data: r.take(uint64(groups) * 9)}
+	if r.err != nil {
+		return
+	}
+	for group := range groups {
+		valid := heads.byte() != 0
+		if value := r.take(uint64(heads.int64())); valid && r.err == nil {
+			s.current[group] = append([]byte{}, value...)
+		}
+	}
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// wideInt is a 127-bit integer, or the absence of one. Bit 0 of high says
+// whether there is one, the bits above it continue low.
+type wideInt struct {
+	high int64
+	low  uint64
+}
+
+// plus returns the sum of w, if there is one, and a 128-bit integer.
+func (w wideInt) plus(high int64, low uint64) wideInt {
+	sum, carry := bits.Add64(w.low, low, 0)
+	return wideInt{high: (w.high + (high+int64(carry))<<1) | 1, low: sum}
+}
+
+func (w wideInt) isNull() bool { return w.high&1 == 0 }
+
+// int64 returns the integer, if it fits.
+func (w wideInt) int64() (int64, bool) {
+	value := int64(w.low)
+	return value, w.high>>1 == value>>63
+}
+
+// uint64 returns the integer, if it fits.
+func (w wideInt) uint64() (uint64, bool) { return w.low, w.high>>1 == 0 }
+
+func (w wideInt) big() *big.Int {
+	value := new(big.Int).Lsh(big.NewInt(w.high>>1), 64)
+	return value.Add(value, new(big.Int).SetUint64(w.low))
+}
+
+// wideIntOf returns value, if it fits.
+func wideIntOf(value *big.Int) (wideInt, bool) {
+	if value.BitLen() > 126 {
+		return wideInt{}, false
+	}
+	low := new(big.Int).And(value, new(big.Int).SetUint64(math.MaxUint64))
+	return wideInt{}.plus(new(big.Int).Rsh(value, 64).Int64(), low.Uint64()), true
+}
+
+// intSumState adds integers, booleans and integers in text. A sum takes the
+// words high and low of a wideInt.
+type intSumState struct {
+	cell
+	null bool // all input was null so far
+
+	batch    []int64 // of the loaded array
+	unsigned bool
+	texts    *byteValues // of the loaded array, if it is text
+	nulls    validity
+	scratch  []int64
+}
+
+func (*intSumState) width() int { return 2 }
+
+func (s *intSumState) kind() valueKind {
+	if s.null {
+		return anyKind
+	}
+	return intKind
+}
+
+func (s *intSumState) load(arr arrow.Array) (err error) {
+	s.nulls, s.unsigned, s.texts = validityOf(arr), arr.DataType().ID() == arrow.UINT64, nil
+	if kindOf(arr.DataType()) == textKind {
+		texts, err := byteValuesOf(arr)
+		s.texts = &texts
+		return err
+	}
+	s.batch, err = wordsOf(arr, &s.scratch, nil)
+	return err
+}
+
+func (s *intSumState) sum(group uint32) wideInt {
+	return wideInt{high: int64(*s.word(group, 0)), low: *s.word(group, 1)}
+}
+
+func (s *intSumState) set(group uint32, sum wideInt) {
+	*s.word(group, 0), *s.word(group, 1) = uint64(sum.high), sum.low
+}
+
+func (s *intSumState) add(ids []uint32, first int) error {
+	if s.texts != nil {
+		return s.addTexts(ids, first)
+	}
+	batch := s.batch[first : first+len(ids)]
+	if s.nulls.hasNulls() || s.unsigned {
+		for i, id := range ids {
+			if s.nulls.isNull(first + i) {
+				continue
+			}
+			high := batch[i] >> 63
+			if s.unsigned {
+				high = 0
+			}
+			s.set(id, s.sum(id).plus(high, uint64(batch[i])))
+		}
+		return nil
+	}
+	words, stride, offset := s.rows.words, s.rows.stride, s.offset
+	for i, id := range ids {
+		cell := words[int(id)*stride+offset:][:2]
+		sum := wideInt{high: int64(cell[0]), low: cell[1]}.plus(batch[i]>>63, uint64(batch[i]))
+		cell[0], cell[1] = uint64(sum.high), sum.low
+	}
+	return nil
+}
+
+func (s *intSumState) addTexts(ids []uint32, first int) error {
+	for i, id := range ids {
+		if s.nulls.isNull(first + i) {
+			continue
+		}
+		wide, err := parseWideInt(s.texts.at(first + i))
+		if err != nil {
+			return &rowError{row: first + i, cause: err}
+		}
+		s.set(id, s.sum(id).plus(wide.high>>1, wide.low))
+	}
+	return nil
+}
+
+// parseWideInt reads an integer: a sign and decimal digits.
+func parseWideInt(text []byte) (wideInt, error) {
+	if len(text) > maxSnapshotDigits || !isIntegerText(text) {
+		return wideInt{}, fmt.Errorf("not an integer: %q", text)
+	}
+	number, ok := new(big.Int).SetString(string(text), 10)
+	if !ok {
+		return wideInt{}, fmt.Errorf("not an integer: %q", text)
+	}
+	wide, ok := wideIntOf(number)
+	if !ok {
+		return wideInt{}, fmt.Errorf("integer overflow: %s", text)
+	}
+	return wide, nil
+}
+
+func isIntegerText(text []byte) bool {
+	for i, c := range text {
+		if (c < '0' || c > '9') && (i > 0 || c != '-' && c != '+') {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *intSumState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+	plain := plainType(dt)
+	unsigned := plain.ID() == arrow.UINT64
+	if !unsigned && kindOf(plain) != intKind {
+		return dressedAppended(mem, dt, len(groups), func(i int) any {
+			if sum := s.sum(groups[i]); !sum.isNull() {
+				return sum.big()
+			}
+			return nil
+		})
+	}
+	column := wordColumn{kind: intKind, words: resized(&s.scratch, len(groups))}
+	if unsigned {
+		column.kind = uintKind
+	}
+	for i, group := range groups {
+		sum, fits := s.sum(group), true
+		switch {
+		case sum.isNull():
+			column.setNull(i)
+			continue
+		case unsigned:
+			var word uint64
+			word, fits = sum.uint64()
+			column.words[i] = int64(word)
+		default:
+			column.words[i], fits = sum.int64()
+		}
+		if !fits {
+			return nil, fmt.Errorf("integer overflow: %s does not fit %s", sum.big(), plain)
+		}
+	}
+	return column.build(mem, dt)
+}
+
+func (s *intSumState) encode(w *snapshotWriter, groups []uint32) {
+	for _, group := range groups {
+		w.uint64(*s.word(group, 0))
+		w.uint64(*s.word(group, 1))
+	}
+}
+
+func (s *intSumState) decode(r *snapshotReader, groups int) {
+	words := decodeWords[uint64](r, groups*2)
+	for group := range uint32(len(words) / 2) {
+		*s.word(group, 0), *s.word(group, 1) = words[2*group], words[2*group+1]
+	}
+}
+
+// nullableCell is a place for 64 bits or a null in every row: the bits, and a
+// word that is 1 if there are any.
+type nullableCell struct{ cell }
+
+func (*nullableCell) width() int { return 2 }
+
+func (c *nullableCell) get(group uint32) (word int64, valid bool) {
+	return int64(*c.word(group, 0)), *c.word(group, 1) != 0
+}
+
+func (c *nullableCell) set(group uint32, word int64) {
+	*c.word(group, 0), *c.word(group, 1) = uint64(word), 1
+}
+
+// column returns the values of groups.
+func (c *nullableCell) column(kind valueKind, groups []uint32, scratch *[]int64) wordColumn {
+	column := wordColumn{kind: kind, words: resized(scratch, len(groups))}
+	for i, group := range groups {
+		word, valid := c.get(group)
+		if column.words[i] = word; !valid {
+			column.setNull(i)
+		}
+	}
+	return column
+}
+
+func (c *nullableCell) encode(w *snapshotWriter, groups []uint32) {
+	for _, group := range groups {
+		w.uint64(*c.word(group, 0))
+	}
+	for _, group := range groups {
+		w.flag(*c.word(group, 1) != 0)
+	}
+}
+
+func (c *nullableCell) decode(r *snapshotReader, groups int) {
+	words, flags := decodeWords[int64](r, groups), r.take(uint64(groups))
+	for group, flag := range flags {
+		if flag != 0 {
+			c.set(uint32(group), words[group])
+		}
+	}
+}
+
+// floatSumState adds floats. The words are the bits of the sums.
+type floatSumState struct {
+	nullableCell
+	batch   []int64 // of the loaded array
+	nulls   validity
+	scratch []int64
+}
+
+func (*floatSumState) kind() valueKind { return float64Kind }
+
+func (s *floatSumState) load(arr arrow.Array) (err error) {
+	s.nulls = validityOf(arr)
+	if arr.DataType().ID() == arrow.FLOAT64 {
+		s.batch = fixedValues[int64](arr)
+		return nil
+	}
+	s.batch, err = wordsOf(arr, &s.scratch, func(f float64) int64 { return int64(math.Float64bits(f)) })
+	return err
+}
+
+func (s *floatSumState) add(ids []uint32, first int) error {
+	for i, id := range ids {
+		if s.nulls.isNull(first + i) {
+			continue
+		}
+		word, valid := s.get(id)
+		if valid {
+			sum := math.Float64frombits(uint64(word)) + math.Float64frombits(uint64(s.batch[first+i]))
+			s.set(id, int64(math.Float64bits(sum)))
+		} else {
+			s.set(id, s.batch[first+i])
+		}
+	}
+	return nil
+}
+
+func (s *floatSumState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+	column := s.column(float64Kind, groups, &s.scratch)
+	return column.build(mem, dt)
+}

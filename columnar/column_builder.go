@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// wordColumn is a column of a word kind that is to become an array: integers
+// and booleans as they are, floats as the bits of a float64.
+type wordColumn struct {
+	kind  valueKind
+	words []int64
+	nulls []bool // nil without nulls
+}
+
+// build returns the column as an array of type dt. A value that dt does not
+// hold is an error. The caller owns the array.
+func (c *wordColumn) build(mem memory.Allocator, dt arrow.DataType) (arrow.Array, error) {
+	plain, err := c.buildPlain(mem, plainType(dt))
+	if err != nil {
+		return nil, err
+	}
+	return dressedArray(mem, plain, dt)
+}
+
+func (c *wordColumn) buildPlain(mem memory.Allocator, dt arrow.DataType) (arrow.Array, error) {
+	id := dt.ID()
+	switch {
+	case c.kind == intKind && kindOf(dt) == intKind:
+		switch dt.(arrow.FixedWidthDataType).BitWidth() {
+		case 64:
+			return c.copyWords(mem, dt), nil
+		case 32:
+			if id == arrow.UINT32 {
+				return narrowArray[uint32](mem, dt, c)
+			}
+			return narrowArray[int32](mem, dt, c)
+		case 16:
+			if id == arrow.UINT16 {
+				return narrowArray[uint16](mem, dt, c)
+			}
+			return narrowArray[int16](mem, dt, c)
+		default:
+			if id == arrow.UINT8 {
+				return narrowArray[uint8](mem, dt, c)
+			}
+			return narrowArray[int8](mem, dt, c)
+		}
+	case c.kind == uintKind && id == arrow.UINT64, c.isFloat() && id == arrow.FLOAT64:
+		return c.copyWords(mem, dt), nil
+	case c.kind == boolKind && id == arrow.BOOL:
+		return c.bits(mem), nil
+	case c.isFloat() && id == arrow.FLOAT32:
+		return c.shortFloats(mem, dt)
+	}
+	return appendedArray(mem, dt, len(c.words), func(row int) any {
+		if c.isNull(row) {
+			return nil
+		}
+		return c.value(row)
+	})
+}
+
+func (c *wordColumn) isFloat() bool { return c.kind == float32Kind || c.kind == float64Kind }
+
+func (c *wordColumn) isNull(row int) bool { return c.nulls != nil && c.nulls[row] }
+
+func (c *wordColumn) setNull(row int) {
+	if c.nulls == nil {
+		c.nulls = make([]bool, len(c.words))
+	}
+	c.nulls[row], c.words[row] = true, 0
+}
+
+// value returns a row that is not null as a Go value.
+func (c *wordColumn) value(row int) any {
+	word := c.words[row]
+	switch c.kind {
+	case uintKind:
+		return uint64(word)
+	case boolKind:
+		return word != 0
+	case float32Kind:
+		return float32(math.Float64frombits(uint64(word)))
+	case float64Kind:
+		return math.Float64frombits(uint64(word))
+	default:
+		return word
+	}
+}
+
+func (c *wordColumn) copyWords(mem memory.Allocator, dt arrow.DataType) arrow.Array {
+	values := newSizedBuffer(mem, len(c.words)*8)
+	defer values.Release()
+	copy(castBytes[int64](values.Bytes()), c.words)
+	return c.finish(mem, dt, values)
+}
+
+// narrowArray returns the integers of c in a narrower type.
+func narrowArray[T int8 | int16 | int32 | uint8 | uint16 | uint32](mem memory.Allocator, dt arrow.DataType, c *wordColumn) (arrow.Array, error) {
+	values := newSizedBuffer(mem, len(c.words)*int(unsafe.Sizeof(T(0))))
+	defer values.Release()
+	target := castBytes[T](values.Bytes())[:len(c.words)]
+	for row, word := range c.words {
+		if target[row] = T(word); int64(target[row]) != word && !c.isNull(row) {
+			return nil, fmt.Errorf("integer overflow: %d does not fit %s", word, dt)
+		}
+	}
+	return c.finish(mem, dt, values), nil
+}
+
+func (c *wordColumn) shortFloats(mem memory.Allocator, dt arrow.DataType) (arrow.Array, error) {
+	values := newSizedBuffer(mem, len(c.words)*4)
+	defer values.Release()
+	target := castBytes[float32](values.Bytes())[:len(c.words)]
+	for row, word := range c.words {
+		f := math.Float64frombits(uint64(word))
+		if target[row] = float32(f); math.IsInf(float64(target[row]), 0) && !math.IsInf(f, 0) && !c.isNull(row) {
+			return nil, fmt.Errorf("float overflow: %v does not fit %s", f, dt)
+		}
+	}
+	return c.finish(mem, dt, values), nil
+}
+
+func (c *wordColumn) bits(mem memory.Allocator) arrow.Array {
+	values := packBits(mem, len(c.words), func(row int) bool { return c.words[row] != 0 })
+	defer values.Release()
+	return c.finish(mem, arrow.FixedWidthTypes.Boolean, values)
+}
+
+func (c *wordColumn) finish(mem memory.Allocator, dt arrow.DataType, values *memory.Buffer) arrow.Array {
+	return finishArray(mem, dt, len(c.words), c.nulls, values)
+}
+
+// finishArray returns a plain array of the buffers behind the validity bitmap.
+func finishArray(mem memory.Allocator, dt arrow.DataType, length int, nulls []bool, buffers ...*memory.Buffer) arrow.Array {
+	valid, nullCount := validityBuffer(mem, nulls)
+	if valid != nil {
+		defer valid.Release()
+	}
+	data := array.NewData(dt, length, append([]*memory.Buffer{valid}, buffers...), nil, nullCount, 0)
+	defer data.Release()
+	return array.MakeFromData(data)
+}
+
+// validityBuffer returns the validity bitmap for nulls, or nil if none is true.
+func validityBuffer(mem memory.Allocator, nulls []bool) (*memory.Buffer, int) {
+	count := 0
+	for _, null := range nulls {
+		if null {
+			count++
+		}
+	}
+	if count == 0 {
+		return nil, 0
+	}
+	return packBits(mem, len(nulls), func(row int) bool { return !nulls[row] }), count
+}
+
+func packBits(mem memory.Allocator, length int, isSet func(row int) bool) *memory.Buffer {
+	buffer := newSizedBuffer(mem, (length+7)/8)
+	bits := buffer.Bytes()
+	clear(bits)
+	for row := range length {
+		if isSet(row) {
+			bits[row>>3] |= 1 << (row & 7)
+		}
+	}
+	return buffer
+}
+
+// byteArray returns an array of text or bytes of type dt, which is dressed as
+// dt says. A nil value is null. The caller owns the array.
+func byteArray(mem memory.Allocator, dt arrow.DataType, length int, value func(row int) []byte) (arrow.Array, error) {
+	plain, err := plainByteArray(mem, plainType(dt), length, value)
+	if err != nil {
+		return nil, err
+	}
+	return dressedArray(mem, plain, dt)
+}
+
+func plainByteArray(mem memory.Allocator, dt arrow.DataType, length int, value func(row int) []byte) (arrow.Array, error) {
+	switch dt.ID() {
+	case arrow.STRING, arrow.BINARY:
+		return offsetArray[int32](mem, dt, length, value)
+	case arrow.LARGE_STRING, arrow.LARGE_BINARY:
+		return offsetArray[int64](mem, dt, length, value)
+	}
+	isText := kindOf(dt) == textKind
+	return appendedArray(mem, dt, length, func(row int) any {
+		bytes := value(row)
+		switch {
+		case bytes == nil:
+			return nil
+		case isText:
+			return string(bytes)
+		default:
+			return bytes
+		}
+	})
+}
+
+func offsetArray[O offsetInt](mem memory.Allocator, dt arrow.DataType, length int, value func(row int) []byte) (arrow.Array, error) {
+	size, nulls := 0, []bool(nil)
+	for row := range length {
+		bytes := value(row)
+		size += len(bytes)
+		if bytes == nil {
+			if nulls == nil {
+				nulls = make([]bool, length)
+			}
+			nulls[row] = true
+		}
+	}
+	if int(O(size)) != size || size < 0 {
+		return nil, fmt.Errorf("%d bytes do not fit one column of type %s", size, dt)
+	}
+	offsets := newSizedBuffer(mem, (length+1)*int(unsafe.Sizeof(O(0))))
+	defer offsets.Release()
+	data := newSizedBuffer(mem, size)
+	defer data.Release()
+	ends, target, at := castBytes[O](offsets.Bytes()), data.Bytes(), 0
+	ends[0] = 0
+	for row := range length {
+		at += copy(target[at:], value(row))
+		ends[row+1] = O(at)
+	}
+	return finishArray(mem, dt, length, nulls, offsets, data), nil
+}
+
+// appendedArray returns an array that is built value by value, for types that
+// have no faster way. The caller owns it.
+func appendedArray(mem memory.Allocator, dt arrow.DataType, length int, value func(row int) any) (arrow.Array, error) {
+	builder := array.NewBuilder(mem, dt)
+	defer builder.Release()
+	builder.Reserve(length)
+	for row := range length {
+		if err := AppendValue(builder, value(row)); err != nil {
+			return nil, err
+		}
+	}
+	return builder.NewArray(), nil
+}
+
+// dressedAppended is appendedArray for any type, dressed ones among them.
+func dressedAppended(mem memory.Allocator, dt arrow.DataType, length int, value func(row int) any) (arrow.Array, error) {
+	plain, err := appendedArray(mem, plainType(dt), length, value)
+	if err != nil {
+		return nil, err
+	}
+	return dressedArray(mem, plain, dt)
+}

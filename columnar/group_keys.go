@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/maphash"
+	"math/bits"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// keyColumn is one key column of all groups, in the order in which the groups
+// appeared. Null keys are flagged in the header of the group's row.
+type keyColumn interface {
+	placeable
+	kind() valueKind
+	// load makes arr, a plain array, the batch that rows refer to.
+	load(arr arrow.Array) error
+	// mix adds the keys of the rows from first on to their hashes.
+	mix(hashes []uint64, first int)
+	// mixGroup adds the key of a group to a hash.
+	mixGroup(hash uint64, group uint32) uint64
+	// equal reports whether a row of the batch has the key of a group.
+	equal(group uint32, row int) bool
+	// equalGroups reports whether two groups have the same key.
+	equalGroups(a, b uint32) bool
+	// set makes the key of a row that of the latest group.
+	set(group uint32, row int)
+	// expectNulls says that groups may be flagged as null that were not set.
+	expectNulls()
+	// truncate removes the groups from a number on. Their rows are there still.
+	truncate(groups int)
+	// compact frees memory behind the removal of groups, whose rows are gone.
+	compact(groups int)
+	// build returns the keys of groups as an array that the caller owns.
+	build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error)
+	encode(w *snapshotWriter, groups []uint32)
+	decode(r *snapshotReader, groups int)
+}
+
+// newKeyColumn returns the key column of that index, without groups.
+func newKeyColumn(kind valueKind, index int) keyColumn {
+	flag := keyFlag(1) << (firstNull + index)
+	if kind.isWord() || kind == anyKind {
+		return &wordKeys{keyFlag: flag, valueKind: kind}
+	}
+	return &byteKeys{keyFlag: flag, valueKind: kind, data: []byte{}}
+}
+
+// Hashes depend on the process, so that nobody can choose keys that collide.
+var (
+	byteSeed = maphash.MakeSeed()
+	wordSeed = maphash.String(byteSeed, "words") ^ 0xd6e8feb86659fd93
+)
+
+const nullHash = 0x9e3779b97f4a7c15
+
+// mixWord adds a word to a hash.
+func mixWord(hash uint64, word int64) uint64 {
+	high, low := bits.Mul64(hash^uint64(word), wordSeed)
+	return high ^ low
+}
+
+func mixNull(hash uint64) uint64 { return mixWord(hash^nullHash, 0) }
+
+// keyFlag is the bit of a header that says that a key is null.
+type keyFlag uint64
+
+func (f keyFlag) isNull(rows *groupRows, group uint32) bool {
+	return *rows.header(group)&uint64(f) != 0
+}
+
+func (f keyFlag) setNull(rows *groupRows, group uint32) { *rows.header(group) |= uint64(f) }
+
+func (f keyFlag) encode(w *snapshotWriter, rows *groupRows, groups []uint32) {
+	for _, group := range groups {
+		w.flag(f.isNull(rows, group))
+	}
+}
+
+func (f keyFlag) decode(r *snapshotReader, rows *groupRows, groups int) {
+	for group, flag := range r.take(uint64(groups)) {
+		if flag != 0 {
+			f.setNull(rows, uint32(group))
+		}
+	}
+}
+
+// wordKeys are keys of a word kind, a word in each row.
+type wordKeys struct {
+	cell
+	keyFlag
+	valueKind valueKind
+	hasNulls  bool // some group may have a null key
+
+	batch      []int64 // of the loaded array
+	batchNulls validity
+	scratch    []int64
+}
+
+func (k *wordKeys) kind() valueKind { return k.valueKind }
+
+func (*wordKeys) width() int { return 1 }
+
+func (k *wordKeys) load(arr arrow.Array) (err error) {
+	k.batchNulls = validityOf(arr)
+	k.batch, err = wordsOf(arr, &k.scratch, equalityWord)
+	return err
+}
+
+// loadWords makes words without nulls the batch.
+func (k *wordKeys) loadWords(words []int64) {
+	k.batch, k.batchNulls = words, validity{}
+}
+
+// plain reports whether neither the batch nor the groups have null keys.
+func (k *wordKeys) plain() bool { return !k.hasNulls && !k.batchNulls.hasNulls() }
+
+func (k *wordKeys) mix(hashes []uint64, first int) {
+	for i, word := range k.batch[first : first+len(hashes)] {
+		if k.batchNulls.isNull(first + i) {
+			hashes[i] = mixNull(hashes[i])
+		} else {
+			hashes[i] = mixWord(hashes[i], word)
+		}
+	}
+}
+
+func (k *wordKeys) mixGroup(hash uint64, group uint32) uint64 {
+	if k.isNull(k.rows, group) {
+		return mixNull(hash)
+	}
+	return mixWord(hash, k.at(group))
+}
+
+func (k *wordKeys) at(group uint32) int64 { return int64(*k.word(group, 0)) }
+
+func (k *wordKeys) equal(group uint32, row int) bool {
+	null := k.isNull(k.rows, group)
+	if k.batchNulls.isNull(row) {
+		return null
+	}
+	return !null && k.at(group) == k.batch[row]
+}
+
+func (k *wordKeys) equalGroups(a, b uint32) bool {
+	return k.at(a) == k.at(b) && k.isNull(k.rows, a) == k.isNull(k.rows, b)
+}
+
+func (k *wordKeys) set(group uint32, row int) {
+	if k.batchNulls.isNull(row) {
+		k.hasNulls = true
+		k.setNull(k.rows, group)
+		return
+	}
+	*k.word(group, 0) = uint64(k.batch[row])
+}
+
+func (k *wordKeys) expectNulls() { k.hasNulls = true }
+
+func (*wordKeys) truncate(int) {}
+
+func (*wordKeys) compact(int) {}
+
+func (k *wordKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+	column := wordColumn{kind: k.valueKind, words: resized(&k.scratch, len(groups))}
+	if k.hasNulls {
+		column.nulls = make([]bool, len(groups))
+	}
+	for i, group := range groups {
+		column.words[i] = k.at(group)
+		if k.hasNulls {
+			column.nulls[i] = k.isNull(k.rows, group)
+		}
+	}
+	return column.build(mem, dt)
+}
+
+func (k *wordKeys) encode(w *snapshotWriter, groups []uint32) {
+	k.keyFlag.encode(w, k.rows, groups)
+	for _, group := range groups {
+		w.uint64(uint64(k.at(group)))
+	}
+}
+
+func (k *wordKeys) decode(r *snapshotReader, groups int) {
+	k.hasNulls = true
+	k.keyFlag.decode(r, k.rows, groups)
+	k.hasNulls = false
+	for group, word := range decodeWords[uint64](r, groups) {
+		null := k.isNull(k.rows, uint32(group))
+		if k.hasNulls = k.hasNulls || null; null {
+			word = 0
+		} else if k.valueKind == anyKind {
+			r.fail(errors.New("keys of no kind are not null in snapshot"))
+			return
+		}
+		*k.word(uint32(group), 0) = word
+	}
+}
+
+// byteKeys are keys of text and bytes, and of kinds that are compared in
+// encoded form. The keys lie behind each other in data, a copy of their own,
+// and the row holds where a key starts and ends.
+type byteKeys struct {
+	cell
+	keyFlag
+	valueKind valueKind
+	data      []byte
+
+	batch      byteValues // of the loaded array
+	batchNulls validity
+	encoded    encodedValues
+}
+
+func (k *byteKeys) kind() valueKind { return k.valueKind }
+
+func (*byteKeys) width() int { return 2 }
+
+// isEncoded reports whether keys are encoded values.
+func (k *byteKeys) isEncoded() bool { return k.valueKind != textKind && k.valueKind != bytesKind }
+
+func (k *byteKeys) load(arr arrow.Array) (err error) {
+	k.batchNulls = validityOf(arr)
+	if k.isEncoded() {
+		k.batch, err = k.encoded.read(arr)
+	} else {
+		k.batch, err = byteValuesOf(arr)
+	}
+	return err
+}
+
+func (k *byteKeys) mix(hashes []uint64, first int) {
+	for i := range hashes {
+		if k.batchNulls.isNull(first + i) {
+			hashes[i] = mixNull(hashes[i])
+		} else {
+			hashes[i] = mixBytes(hashes[i], k.batch.at(first+i))
+		}
+	}
+}
+
+func mixBytes(hash uint64, value []byte) uint64 {
+	return mixWord(hash, int64(maphash.Bytes(byteSeed, value)))
+}
+
+func (k *byteKeys) mixGroup(hash uint64, group uint32) uint64 {
+	if k.isNull(k.rows, group) {
+		return mixNull(hash)
+	}
+	return mixBytes(hash, k.at(group))
+}
+
+// at returns the key of a group; it is never nil.
+func (k *byteKeys) at(group uint32) []byte { return k.data[*k.word(group, 0):*k.word(group, 1)] }
+
+func (k *byteKeys) equal(group uint32, row int) bool {
+	null := k.isNull(k.rows, group)
+	if k.batchNulls.isNull(row) {
+		return null
+	}
+	return !null && bytes.Equal(k.at(group), k.batch.at(row))
+}
+
+func (k *byteKeys) equalGroups(a, b uint32) bool {
+	return k.isNull(k.rows, a) == k.isNull(k.rows, b) && bytes.Equal(k.at(a), k.at(b))
+}
+
+func (k *byteKeys) set(group uint32, row int) {
+	*k.word(group, 0) = uint64(len(k.data))
+	if k.batchNulls.isNull(row) {
+		k.setNull(k.rows, group)
+	} else {
+		k.data = append(k.data, k.batch.at(row)...)
+	}
+	*k.word(group, 1) = uint64(len(k.data))
+}
+
+func (*byteKeys) expectNulls() {}
+
+func (k *byteKeys) truncate(groups int) {
+	if len(k.rows.words) > groups*k.rows.stride {
+		k.data = k.data[:*k.word(uint32(groups), 0)]
+	}
+}
+
+func (k *byteKeys) compact(groups int) {
+	size := 0
+	for group := range uint32(groups) {
+		size += len(k.at(group))
+	}
+	data := make([]byte, 0, size+size/4)
+	for group := range uint32(groups) {
+		start := len(data)
+		data = append(data, k.at(group)...)
+		*k.word(group, 0), *k.word(group, 1) = uint64(start), uint64(len(data))
+	}
+	k.data = data
+}
+
+func (k *byteKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+	if k.isEncoded() {
+		return dressedAppended(mem, dt, len(groups), func(i int) any {
+			if k.isNull(k.rows, groups[i]) {
+				return nil
+			}
+			reader := snapshotReader{data: k.at(groups[i])}
+			return reader.value(0)
+		})
+	}
+	return byteArray(mem, dt, len(groups), func(i int) []byte {
+		if k.isNull(k.rows, groups[i]) {
+			return nil
+		}
+		return k.at(groups[i])
+	})
+}
+
+func (k *byteKeys) encode(w *snapshotWriter, groups []uint32) {
+	k.keyFlag.encode(w, k.rows, groups)
+	size := uint64(0)
+	for _, group := range groups {
+		size += uint64(len(k.at(group)))
+		w.uint64(size)
+	}
+	for _, group := range groups {
+		w.bytes(k.at(group))
+	}
+}
+
+func (k *byteKeys) decode(r *snapshotReader, groups int) {
+	k.keyFlag.decode(r, k.rows, groups)
+	start := uint64(0)
+	for group, end := range decodeWords[uint64](r, groups) {
+		if end < start {
+			r.fail(errors.New("a key has a negative length in snapshot"))
+			return
+		}
+		*k.word(uint32(group), 0), *k.word(uint32(group), 1) = start, end
+		start = end
+	}
+	k.data = append([]byte{}, r.take(start)...)
+	if k.isEncoded() && r.err == nil {
+		k.checkEncoded(r, groups)
+	}
+}
+
+// checkEncoded makes sure that encoded keys can be decoded, each to its end.
+func (k *byteKeys) checkEncoded(r *snapshotReader, groups int) {
+	for group := range uint32(groups) {
+		if k.isNull(k.rows, group) {
+			continue
+		}
+		reader := snapshotReader{data: k.at(group)}
+		reader.value(0)
+		reader.end()
+		r.fail(reader.err)
+	}
+}
+
+func decodeWords[T int64 | uint64](r *snapshotReader, count int) []T {
+	raw := r.take(uint64(count) * 8)
+	words := make([]T, len(raw)/8)
+	for i := range words {
+		words[i] = T(binary.BigEndian.Uint64(raw[i*8:]))
+	}
+	return words
+}

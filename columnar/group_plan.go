@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// groupPlan is how a group-by reads batches of one schema, and what comes out.
+type groupPlan struct {
+	schema *arrow.Schema // of the batches
+	keys   []int         // columns of the batch
+	inputs []int         // columns of the batch; -1 for a count of rows
+	time   int           // column of the batch, or -1
+	needed *arrow.Schema // the columns that are read
+	output *arrow.Schema
+}
+
+func newGroupPlan(spec *groupSpec, schema *arrow.Schema) (*groupPlan, error) {
+	plan := &groupPlan{schema: schema, time: -1}
+	output, err := plan.findKeys(spec)
+	if err != nil {
+		return nil, err
+	}
+	if spec.windowed {
+		if !spec.timed && (schema.HasField(WindowStartColumn) || schema.HasField(WindowEndColumn)) {
+			return nil, errors.New("window output column already exists")
+		}
+		output = append(output,
+			arrow.Field{Name: WindowStartColumn, Type: arrow.PrimitiveTypes.Int64},
+			arrow.Field{Name: WindowEndColumn, Type: arrow.PrimitiveTypes.Int64})
+	}
+	for _, aggregation := range spec.aggregations {
+		column, input := -1, arrow.DataType(arrow.Null)
+		if aggregation.Function != Count || aggregation.InputColumn != "" {
+			if column, err = columnIndex(schema, aggregation.InputColumn); err != nil {
+				return nil, err
+			}
+			input = schema.Field(column).Type
+		}
+		plan.inputs = append(plan.inputs, column)
+		output = append(output, arrow.Field{Name: aggregation.OutputColumn, Type: aggregation.outputType(input), Nullable: true})
+	}
+	if err := plan.findTime(spec); err != nil {
+		return nil, err
+	}
+	if spec.showsTime() {
+		output = append(output, arrow.Field{Name: TimestampColumn, Type: arrow.PrimitiveTypes.Int64, Nullable: true})
+	}
+	plan.output = arrow.NewSchema(output, nil)
+	plan.needed = plan.neededColumns()
+	return plan, nil
+}
+
+// findKeys finds the key columns and returns their fields.
+func (p *groupPlan) findKeys(spec *groupSpec) ([]arrow.Field, error) {
+	var fields []arrow.Field
+	for _, name := range spec.keys {
+		column, err := columnIndex(p.schema, name)
+		if err != nil {
+			return nil, err
+		}
+		p.keys = append(p.keys, column)
+		fields = append(fields, p.schema.Field(column))
+	}
+	return fields, nil
+}
+
+// findTime finds the column of event time, which windows need.
+func (p *groupPlan) findTime(spec *groupSpec) error {
+	if !spec.windowed && !spec.timed {
+		return nil
+	}
+	column := firstColumn(p.schema, spec.timeColumn)
+	if column >= 0 && isEventTime(p.schema.Field(column).Type) {
+		p.time = column
+		return nil
+	}
+	if !spec.windowed {
+		return nil
+	}
+	return missing(spec.timeColumn)
+}
+
+func (p *groupPlan) neededColumns() *arrow.Schema {
+	columns := slices.Concat(p.keys, p.inputs, []int{p.time})
+	slices.Sort(columns)
+	var fields []arrow.Field
+	for _, column := range slices.Compact(columns) {
+		if column >= 0 {
+			fields = append(fields, p.schema.Field(column))
+		}
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+// showsTime reports whether results have a column for the event time of groups.
+// A key that is that column already stands for itself.
+func (s *groupSpec) showsTime() bool {
+	return s.timed && !slices.Contains(s.keys, TimestampColumn)
+}
+
+// groupInput is what a group-by reads of one batch: plain arrays that it owns.
+type groupInput struct {
+	rows   int
+	keys   []arrow.Array
+	inputs []arrow.Array // nil for a count of rows
+	times  []int64       // nil without event time
+	noTime validity      // of times
+}
+
+// read takes the columns of batch. What it owns must be released also when it
+// fails.
+func (in *groupInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *groupPlan, windowed bool, scratch *[]int64) error {
+	in.rows = int(batch.NumRows())
+	take := func(column int) (arrow.Array, error) {
+		if column < 0 {
+			return nil, nil
+		}
+		arr, err := plainArray(mem, batch.Column(column))
+		if err != nil {
+			return nil, columnFailure(batch.ColumnName(column), err)
+		}
+		return arr, nil
+	}
+	for _, column := range plan.keys {
+		arr, err := take(column)
+		if err != nil {
+			return err
+		}
+		in.keys = append(in.keys, arr)
+	}
+	for _, column := range plan.inputs {
+		arr, err := take(column)
+		if err != nil {
+			return err
+		}
+		in.inputs = append(in.inputs, arr)
+	}
+	if plan.time < 0 {
+		return nil
+	}
+	column := batch.Column(plan.time)
+	if windowed {
+		if err := requireEventTimes(column); err != nil {
+			return columnFailure(batch.ColumnName(plan.time), err)
+		}
+	}
+	var err error
+	if in.times, err = eventTimes(column, scratch); err != nil {
+		return columnFailure(batch.ColumnName(plan.time), err)
+	}
+	in.noTime = validityOf(column)
+	return nil
+}
+
+// keepRows leaves only the given rows, which are ascending.
+func (in *groupInput) keepRows(mem memory.Allocator, rows []int32) error {
+	for _, arrays := range [][]arrow.Array{in.keys, in.inputs} {
+		for i, arr := range arrays {
+			if arr == nil {
+				continue
+			}
+			taken, err := gatherArray(mem, arr, rows)
+			if err != nil {
+				return err
+			}
+			arr.Release()
+			arrays[i] = taken
+		}
+	}
+	times := make([]int64, len(rows))
+	for i, row := range rows {
+		times[i] = in.times[row]
+	}
+	in.times, in.rows = times, len(rows)
+	return nil
+}
+
+func (in *groupInput) release() {
+	releaseArrays(in.keys)
+	releaseArrays(in.inputs)
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"bytes"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"strings"
+)
+
+// FuzzGroupRestore checks that no snapshot makes an operator panic, neither
+// when it is restored nor when the operator goes on from it, and that what was
+// restored is saved as it is.
+func FuzzGroupRestore(f *testing.F) {
+	mem := memory.NewGoAllocator()
+	schema, grouping := everyKind()
+	grouping.Window = time.Second
+	operator, err := NewGroupBy(mem, grouping)
+	if err != nil {
+		f.Fatal(err)
+	}
+	batch, _, err := array.RecordFromJSON(mem, schema, strings.NewReader("["+strings.Join(everyKindRows[:3], ",")+"]"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	if err := operator.Process(&Context{}, batch); err != nil {
+		f.Fatal(err)
+	}
+	snapshot, err := operator.Snapshot()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(snapshot[:len(snapshot)-4])
+	simple := GroupBy(mem, []string{"k"}, Aggregation{Function: Count, OutputColumn: "n"}, Aggregation{InputColumn: "v", OutputColumn: "s", Function: Max})
+	f.Add(version1(5, [2][]any{{"a"}, {int64(1), nil}}, [2][]any{{[]any{1.5, nil}}, {int64(1), big.NewRat(5, 4)}}))
+	f.Add(version1(5, [2][]any{{map[string]any{"x": true}}, {int64(1), "text"}}))
+	simpleBatch, _, err := array.RecordFromJSON(mem, fields("k", textType, "v", int64Type), strings.NewReader(`[{"k":"a","v":1}]`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		sealed := (&snapshotWriter{data: bytes.Clone(data)}).seal()
+		continueFrom(t, operator.fresh(), sealed, batch)
+		continueFrom(t, simple.fresh(), data, simpleBatch)
+	})
+}
+
+func continueFrom(t *testing.T, operator *BuiltinOp, snapshot []byte, batch arrow.RecordBatch) {
+	if operator.Restore(snapshot) != nil {
+		return
+	}
+	first, err := operator.Snapshot()
+	if err != nil {
+		t.Fatalf("a restored state cannot be saved: %v", err)
+	}
+	again := operator.fresh()
+	if err := again.Restore(first); err != nil {
+		t.Fatalf("the snapshot of a restored state cannot be restored: %v", err)
+	}
+	if second, err := again.Snapshot(); err != nil || !bytes.Equal(first, second) {
+		t.Fatalf("snapshots of one state differ: %v", err)
+	}
+	ctx := &Context{}
+	// Values of other types than the batch's are an error.
+	_ = operator.Process(ctx, batch)
+	for _, result := range ctx.Take() {
+		result.Release()
+	}
+}

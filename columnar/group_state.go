@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// groupState is the state of a group-by: its groups, their aggregates, and how
+// far event time has got. Changes are remembered since the latest commit.
+type groupState struct {
+	spec *groupSpec
+
+	table groupTable
+	// starts is the last key column: the window that a group belongs to.
+	starts     *wordKeys
+	aggregates []accumulator
+	// times holds the latest event time of each group, if results carry it.
+	times *timeState
+	// sides are the accumulators that hold something beside the rows.
+	sides []sideState
+
+	// schema has the columns that are read, once they are known.
+	schema *arrow.Schema
+
+	streamTime int64
+	late       int64 // rows dropped
+	open       *openWindows
+
+	// round numbers batches; rows hold the round that touched them last.
+	round uint32
+	// touched are the groups that the current round touched, in order.
+	touched []uint32
+	stamps  []uint32 // scratch: the rounds that touched them before
+
+	committed groupMark
+	// changed are the groups that existed at the latest commit and have changed
+	// since, and saved are the rows that they had.
+	changed []uint32
+	saved   []uint64
+	// compactAt is the number of groups from which on it is worth looking for
+	// groups of closed windows.
+	compactAt int
+}
+
+// groupMark is what brings a state back to a commit, besides the changed
+// groups.
+type groupMark struct {
+	groups     int
+	round      uint32
+	schema     *arrow.Schema
+	streamTime int64
+	late       int64
+}
+
+// minCompaction is the least number of groups that are compacted.
+const minCompaction = 1024
+
+func newGroupState(spec *groupSpec) *groupState {
+	s := &groupState{spec: spec, streamTime: noTime, compactAt: minCompaction}
+	s.reset()
+	s.mark()
+	return s
+}
+
+// reset forgets the kinds of all columns, with all groups.
+func (s *groupState) reset() {
+	s.table = groupTable{slots: make([]uint64, minSlots), limit: s.spec.limit}
+	for i := range s.spec.keys {
+		s.table.keys = append(s.table.keys, newKeyColumn(anyKind, i))
+	}
+	if s.spec.windowed {
+		s.table.keys = append(s.table.keys, newKeyColumn(intKind, len(s.spec.keys)))
+	}
+	s.aggregates = make([]accumulator, len(s.spec.aggregations))
+	for i, aggregation := range s.spec.aggregations {
+		s.aggregates[i] = newAccumulator(aggregation.Function, anyKind)
+	}
+	s.times = nil
+	if s.spec.timed {
+		s.times = &timeState{}
+	}
+	s.open = nil
+	if s.spec.emit == EmitFinal {
+		s.open = newOpenWindows()
+	}
+	s.schema = nil
+	s.changed, s.saved, s.touched = s.changed[:0], s.saved[:0], s.touched[:0]
+	s.arrange()
+}
+
+// arrange gives the columns their places in the rows.
+func (s *groupState) arrange() {
+	var columns []placeable
+	for _, key := range s.table.keys {
+		columns = append(columns, key)
+	}
+	s.starts = nil
+	if s.spec.windowed {
+		s.starts = s.table.keys[len(s.spec.keys)].(*wordKeys)
+	}
+	s.sides = nil
+	for _, aggregate := range s.aggregates {
+		columns = append(columns, aggregate)
+		if side, ok := aggregate.(sideState); ok {
+			s.sides = append(s.sides, side)
+		}
+		if decimals, ok := aggregate.(interface{ remember(*[]uint64) }); ok {
+			decimals.remember(&s.saved)
+		}
+	}
+	if s.times != nil {
+		columns = append(columns, s.times)
+	}
+	s.saved = s.table.rows.relayout(columns, s.saved)
+}
+
+// acceptKey makes a key column take values of a type.
+func (s *groupState) acceptKey(i int, dt arrow.DataType) error {
+	held, kind := s.table.keys[i], kindOf(dt)
+	switch {
+	case kind == anyKind || kind == held.kind():
+		return nil
+	case held.kind() != anyKind:
+		return kindMismatch(dt, held.kind())
+	}
+	// What is held is null throughout, and flagged so.
+	fresh := newKeyColumn(kind, i)
+	if s.table.groups > 0 {
+		fresh.expectNulls()
+	}
+	s.table.keys[i] = fresh
+	s.arrange()
+	return nil
+}
+
+// acceptInput makes an aggregate take values of a type.
+func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
+	function := s.spec.aggregations[i].Function
+	if err := checkAggregate(function, dt); err != nil {
+		return err
+	}
+	held, kind := s.aggregates[i], heldKind(function, kindOf(dt))
+	switch {
+	case function == Count || kind == anyKind || kind == held.kind():
+		return nil
+	case held.kind() != anyKind:
+		return kindMismatch(dt, held.kind())
+	}
+	// What is held is null throughout, and so is what is remembered.
+	fresh := newAccumulator(function, kind)
+	if side, ok := fresh.(sideState); ok {
+		side.grow(s.table.groups)
+		side.save(s.changed)
+	}
+	s.aggregates[i] = fresh
+	s.arrange()
+	return nil
+}
+
+func kindMismatch(dt arrow.DataType, held valueKind) error {
+	return fmt.Errorf("the column is of type %s, but the state holds values of kind %s", dt, held)
+}
+
+// beginRound starts a batch.
+func (s *groupState) beginRound() {
+	s.round++
+	s.touched = s.touched[:0]
+}
+
+// touch notes the groups of rows, and remembers those that existed at the
+// latest commit.
+func (s *groupState) touch(ids []uint32) {
+	for _, side := range s.sides {
+		side.grow(s.table.groups)
+	}
+	rows := &s.table.rows
+	known := len(s.touched)
+	s.touched = slices.Grow(s.touched, len(ids))[:known+len(ids)]
+	touched, stamps := s.touched[known:], resized(&s.stamps, len(ids))
+	count := 0
+	for _, id := range ids {
+		header := rows.header(id)
+		stamp := uint32(*header)
+		*header = *header&^roundMask | uint64(s.round)
+		// Without a branch, which would be a guess.
+		touched[count], stamps[count] = id, stamp
+		if stamp != s.round {
+			count++
+		}
+	}
+	s.touched = s.touched[:known+count]
+	remembered := len(s.changed)
+	for i, id := range touched[:count] {
+		if stamps[i] <= s.committed.round && int(id) < s.committed.groups {
+			s.changed = append(s.changed, id)
+			s.saved = append(s.saved, rows.row(id)...)
+		}
+	}
+	for _, side := range s.sides {
+		side.save(s.changed[remembered:])
+	}
+}
+
+// isLive reports whether a group is held for more rows.
+func (s *groupState) isLive(group uint32) bool {
+	return s.starts == nil || !s.spec.window.isClosed(s.starts.at(group), s.streamTime)
+}
+
+// live returns the groups that are held for more rows, in their order.
+func (s *groupState) live() []uint32 {
+	groups := make([]uint32, 0, s.table.groups)
+	for group := range uint32(s.table.groups) {
+		if s.isLive(group) {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+func (s *groupState) mark() {
+	s.committed = groupMark{
+		groups: s.table.groups, round: s.round, schema: s.schema,
+		streamTime: s.streamTime, late: s.late,
+	}
+}
+
+// commit forgets the changes since the latest commit, and frees the memory of
+// closed windows when they hold half of it.
+func (s *groupState) commit() {
+	s.changed, s.saved = s.changed[:0], s.saved[:0]
+	for _, side := range s.sides {
+		side.forget()
+	}
+	if s.open != nil {
+		s.open.commit()
+	}
+	if s.round > math.MaxUint32/2 {
+		for group := range uint32(s.table.groups) {
+			*s.table.rows.header(group) &^= roundMask
+		}
+		s.round = 0
+	}
+	if s.starts != nil && s.table.groups >= s.compactAt {
+		s.compact()
+	}
+	s.mark()
+}
+
+func (s *groupState) compact() {
+	groups := s.live()
+	if len(groups)*2 <= s.table.groups {
+		s.table.keep(groups)
+		for _, side := range s.sides {
+			side.keep(groups)
+		}
+		s.reopen()
+	}
+	s.compactAt = max(minCompaction, len(groups)*2)
+}
+
+// reopen notes the groups of open windows anew.
+func (s *groupState) reopen() {
+	if s.open == nil {
+		return
+	}
+	s.open = newOpenWindows()
+	for group := range uint32(s.table.groups) {
+		s.open.add(s.starts.at(group), group)
+	}
+	s.open.commit()
+}
+
+// rollback takes the changes since the latest commit back.
+func (s *groupState) rollback() {
+	if s.committed.schema == nil && s.committed.groups == 0 {
+		s.reset()
+	} else {
+		rows := &s.table.rows
+		for i, group := range s.changed {
+			copy(rows.row(group), s.saved[i*rows.stride:])
+		}
+		s.table.truncate(s.committed.groups)
+		for _, side := range s.sides {
+			side.restore(s.changed)
+			side.truncate(s.committed.groups)
+		}
+		s.changed, s.saved, s.touched = s.changed[:0], s.saved[:0], s.touched[:0]
+		if s.open != nil {
+			s.open.rollback(s.committed.groups)
+		}
+	}
+	s.schema = s.committed.schema
+	s.streamTime, s.late = s.committed.streamTime, s.committed.late
+	s.committed.round = s.round
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"fmt"
+	"math"
+)
+
+// maxGroups is the number of groups that a table can number.
+const maxGroups = math.MaxUint32 - 1
+
+// StateLimitError says that the state of an operator would grow beyond the
+// limit that was set for it.
+type StateLimitError struct {
+	Limit int // in groups, or in rows of one side of a join
+}
+
+func (e *StateLimitError) Error() string {
+	return fmt.Sprintf("state would grow beyond the limit of %d", e.Limit)
+}
+
+// groupTable numbers the distinct keys of rows in the order in which they
+// appear. It is a hash table with open addressing whose slots hold half a hash
+// and the number of a group; the keys lie in the rows of the groups.
+type groupTable struct {
+	rows   groupRows
+	keys   []keyColumn
+	groups int
+	limit  int
+
+	slots []uint64 // hash<<32 | group+1, or 0
+
+	// Scratch of lookup.
+	tags    []uint32
+	entries []uint64
+	hashes  []uint64
+}
+
+const minSlots = 16
+
+// lookup sets ids to the groups of the rows from first on that the key columns
+// have loaded, and adds a group for each new key. On an error some may have
+// been added.
+//
+// It first reads a slot for each row, which the processor can do for many rows
+// at once, and then compares keys.
+func (t *groupTable) lookup(ids []uint32, first int) error {
+	tags, entries := resized(&t.tags, len(ids)), resized(&t.entries, len(ids))
+	if a, ok := t.wordKey(0); ok && len(t.keys) == 1 {
+		return t.lookupWord(ids, first, tags, entries, a)
+	} else if b, bothWords := t.wordKey(1); ok && bothWords && len(t.keys) == 2 {
+		return t.lookupWords(ids, first, tags, entries, a, b)
+	}
+	hashes := resized(&t.hashes, len(ids))
+	clear(hashes)
+	for _, key := range t.keys {
+		key.mix(hashes, first)
+	}
+	mask := uint32(len(t.slots) - 1)
+	for i, hash := range hashes {
+		tags[i], entries[i] = uint32(hash), t.slots[uint32(hash)&mask]
+	}
+	for i, entry := range entries {
+		row := first + i
+		if group := uint32(entry) - 1; entry != 0 && uint32(entry>>32) == tags[i] && t.hasKey(group, row) {
+			ids[i] = group
+			continue
+		}
+		slot, group := t.find(tags[i], func(group uint32) bool { return t.hasKey(group, row) })
+		if group == noGroup {
+			var err error
+			if group, err = t.add(tags[i], slot); err != nil {
+				return err
+			}
+			for _, key := range t.keys {
+				key.set(group, row)
+			}
+		}
+		ids[i] = group
+	}
+	return nil
+}
+
+// wordKey returns a key column if it is one of words and no key is null.
+func (t *groupTable) wordKey(i int) (*wordKeys, bool) {
+	if i >= len(t.keys) {
+		return nil, false
+	}
+	words, ok := t.keys[i].(*wordKeys)
+	return words, ok && words.plain()
+}
+
+// lookupWord is lookup for one key column of words.
+func (t *groupTable) lookupWord(ids []uint32, first int, tags []uint32, entries []uint64, key *wordKeys) error {
+	batch := key.batch[first : first+len(ids)]
+	mask, stride := uint32(len(t.slots)-1), t.rows.stride
+	for i, word := range batch {
+		tag := uint32(mixWord(0, word))
+		tags[i], entries[i] = tag, t.slots[tag&mask]
+	}
+	words := t.rows.words
+	for i, word := range batch {
+		entry, tag := entries[i], tags[i]
+		if group := uint32(entry) - 1; entry != 0 && uint32(entry>>32) == tag && words[int(group)*stride+headerWords] == uint64(word) {
+			ids[i] = group
+			continue
+		}
+		slot, group := t.find(tag, func(group uint32) bool { return t.rows.words[int(group)*stride+headerWords] == uint64(word) })
+		if group == noGroup {
+			var err error
+			if group, err = t.add(tag, slot); err != nil {
+				return err
+			}
+			words = t.rows.words
+			words[int(group)*stride+headerWords] = uint64(word)
+		}
+		ids[i] = group
+	}
+	return nil
+}
+
+// lookupWords is lookup for two key columns of words.
+func (t *groupTable) lookupWords(ids []uint32, first int, tags []uint32, entries []uint64, a, b *wordKeys) error {
+	one, two := a.batch[first:first+len(ids)], b.batch[first:first+len(ids)]
+	mask, stride := uint32(len(t.slots)-1), t.rows.stride
+	for i, word := range one {
+		tag := uint32(mixWord(mixWord(0, word), two[i]))
+		tags[i], entries[i] = tag, t.slots[tag&mask]
+	}
+	words := t.rows.words
+	for i, word := range one {
+		entry, tag, second := entries[i], tags[i], two[i]
+		if group := uint32(entry) - 1; entry != 0 && uint32(entry>>32) == tag &&
+			words[int(group)*stride+headerWords] == uint64(word) && words[int(group)*stride+headerWords+1] == uint64(second) {
+			ids[i] = group
+			continue
+		}
+		slot, group := t.find(tag, func(group uint32) bool {
+			return t.rows.words[int(group)*stride+headerWords] == uint64(word) && t.rows.words[int(group)*stride+headerWords+1] == uint64(second)
+		})
+		if group == noGroup {
+			var err error
+			if group, err = t.add(tag, slot); err != nil {
+				return err
+			}
+			words = t.rows.words
+			words[int(group)*stride+headerWords], words[int(group)*stride+headerWords+1] = uint64(word), uint64(second)
+		}
+		ids[i] = group
+	}
+	return nil
+}
+
+func (t *groupTable) hasKey(group uint32, row int) bool {
+	for _, key := range t.keys {
+		if !key.equal(group, row) {
+			return false
+		}
+	}
+	return true
+}
+
+// noGroup is no number of a group.
+const noGroup = math.MaxUint32
+
+// find returns the group with that half hash for which isKey is true, or the
+// slot that a new group would take.
+func (t *groupTable) find(tag uint32, isKey func(group uint32) bool) (slot, group uint32) {
+	mask := uint32(len(t.slots) - 1)
+	for slot = tag & mask; ; slot = (slot + 1) & mask {
+		entry := t.slots[slot]
+		if entry == 0 {
+			return slot, noGroup
+		}
+		if group := uint32(entry) - 1; uint32(entry>>32) == tag && isKey(group) {
+			return slot, group
+		}
+	}
+}
+
+// add adds a group whose key is absent, with a row of zeros. slot is where find
+// ended.
+func (t *groupTable) add(tag, slot uint32) (uint32, error) {
+	if t.groups >= t.limit {
+		return 0, &StateLimitError{Limit: t.limit}
+	}
+	if (t.groups+1)*3 > len(t.slots)*2 {
+		t.rehash(len(t.slots) * 2)
+		slot, _ = t.find(tag, func(uint32) bool { return false })
+	}
+	group := uint32(t.groups)
+	t.slots[slot] = uint64(tag)<<32 | uint64(group+1)
+	t.groups++
+	t.rows.add()
+	return group, nil
+}
+
+// tagsOf returns the half hashes of all groups.
+func (t *groupTable) tagsOf() []uint32 {
+	tags := make([]uint32, t.groups)
+	for _, entry := range t.slots {
+		if entry != 0 {
+			tags[uint32(entry)-1] = uint32(entry >> 32)
+		}
+	}
+	return tags
+}
+
+// rehash moves the groups to another number of slots. Groups enter in the order
+// of their numbers, so that removing the latest first leaves no gaps.
+func (t *groupTable) rehash(slots int) {
+	tags := t.tagsOf()
+	t.slots = make([]uint64, slots)
+	for group, tag := range tags {
+		slot, _ := t.find(tag, func(uint32) bool { return false })
+		t.slots[slot] = uint64(tag)<<32 | uint64(group+1)
+	}
+}
+
+// tagOf returns the half hash of a group.
+func (t *groupTable) tagOf(group uint32) uint32 {
+	hash := uint64(0)
+	for _, key := range t.keys {
+		hash = key.mixGroup(hash, group)
+	}
+	return uint32(hash)
+}
+
+// truncate removes all groups from a number on.
+func (t *groupTable) truncate(groups int) {
+	for group := t.groups - 1; group >= groups; group-- {
+		slot, _ := t.find(t.tagOf(uint32(group)), func(other uint32) bool { return other == uint32(group) })
+		t.slots[slot] = 0
+	}
+	for _, key := range t.keys {
+		key.truncate(groups)
+	}
+	t.rows.truncate(groups)
+	t.groups = groups
+}
+
+// keep removes all groups but the given ones, which are ascending and are
+// numbered anew in their order.
+func (t *groupTable) keep(groups []uint32) {
+	tags := kept(t.tagsOf(), groups)
+	t.rows.keep(groups)
+	t.groups = len(groups)
+	for _, key := range t.keys {
+		key.compact(t.groups)
+	}
+	t.slots = make([]uint64, slotsFor(t.groups))
+	for group, tag := range tags {
+		slot, _ := t.find(tag, func(uint32) bool { return false })
+		t.slots[slot] = uint64(tag)<<32 | uint64(group+1)
+	}
+}
+
+// kept returns the items at the given positions, in memory of their own.
+func kept[T any](items []T, at []uint32) []T {
+	out := make([]T, len(at), len(at)+len(at)/4)
+	for i, position := range at {
+		out[i] = items[position]
+	}
+	return out
+}
+
+// slotsFor returns how many slots hold that many groups with room to grow.
+func slotsFor(groups int) int {
+	slots := minSlots
+	for groups*2 > slots {
+		slots *= 2
+	}
+	return slots
+}
+
+// index enters groups whose rows and keys are there. Equal keys are an error.
+func (t *groupTable) index(groups int) error {
+	t.slots, t.groups = make([]uint64, slotsFor(groups)), 0
+	for group := range uint32(groups) {
+		tag := t.tagOf(group)
+		slot, other := t.find(tag, func(other uint32) bool { return t.sameKey(other, group) })
+		if other != noGroup {
+			return fmt.Errorf("groups %d and %d have the same key", other, group)
+		}
+		t.slots[slot] = uint64(tag)<<32 | uint64(group+1)
+		t.groups++
+	}
+	return nil
+}
+
+func (t *groupTable) sameKey(a, b uint32) bool {
+	for _, key := range t.keys {
+		if !key.equalGroups(a, b) {
+			return false
+		}
+	}
+	return true
+}

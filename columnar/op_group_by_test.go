@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/google/go-cmp/cmp"
+)
+
+func totals() []Aggregation {
+	return []Aggregation{
+		{InputColumn: "amount", OutputColumn: "total", Function: Sum},
+		{InputColumn: "amount", OutputColumn: "count", Function: Count},
+	}
+}
+
+func TestGroupByKeepsGroupsInOrderOfAppearance(t *testing.T) {
+	mem := newAllocator(t)
+	first := jsonBatch(t, mem, amountSchema, `{"user":"a","amount":5}`, `{"user":"b","amount":9}`, `{"user":"a","amount":3}`)
+	operator := GroupBy(mem, []string{"user"}, totals()...)
+	if diff := cmp.Diff([]string{"a 8 2", "b 9 1"}, processRows(t, operator, first)); diff != "" {
+		t.Errorf("first batch mismatch (-want +got):\n%s", diff)
+	}
+	second := jsonBatch(t, mem, amountSchema, `{"user":"c","amount":null}`, `{"user":"a","amount":-1}`)
+	if diff := cmp.Diff([]string{"a 7 3", "b 9 1", "c (null) 1"}, processRows(t, operator, second)); diff != "" {
+		t.Errorf("second batch mismatch (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"a 7 3", "b 9 1", "c (null) 1"}, processRows(t, operator, jsonBatch(t, mem, amountSchema))); diff != "" {
+		t.Errorf("empty batch mismatch (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"a -1 1", "c (null) 1"}, sortedCopy(processRows(t, operator.fresh(), second))); diff != "" {
+		t.Errorf("fresh operator mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestGroupByOutputSchema(t *testing.T) {
+	mem := newAllocator(t)
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "k", Type: arrow.PrimitiveTypes.Int16, Metadata: arrow.NewMetadata([]string{"m"}, []string{"1"})},
+		{Name: "v", Type: arrow.PrimitiveTypes.Int8, Nullable: true},
+		{Name: TimestampColumn, Type: int64Type, Nullable: true},
+	}, nil)
+	batch := jsonBatch(t, mem, schema, `{"k":1,"v":2,"__timestamp":7}`)
+	aggregations := []Aggregation{
+		{InputColumn: "v", OutputColumn: "n", Function: Count},
+		{InputColumn: "v", OutputColumn: "s", Function: Sum},
+		{InputColumn: "v", OutputColumn: "m", Function: Max, OutputType: int64Type},
+	}
+	aggregates := []arrow.Field{
+		{Name: "n", Type: int64Type, Nullable: true},
+		{Name: "s", Type: arrow.PrimitiveTypes.Int8, Nullable: true},
+		{Name: "m", Type: int64Type, Nullable: true},
+	}
+	bounds := []arrow.Field{{Name: WindowStartColumn, Type: int64Type}, {Name: WindowEndColumn, Type: int64Type}}
+	key := schema.Field(0)
+	for name, test := range map[string]struct {
+		operator *BuiltinOp
+		want     []arrow.Field
+	}{
+		"table":    {GroupBy(mem, []string{"k"}, aggregations...), append([]arrow.Field{key}, aggregates...)},
+		"windowed": {must[*BuiltinOp](t)(WindowedGroupBy(mem, []string{"k"}, time.Second, aggregations...)), append(append([]arrow.Field{key}, bounds...), aggregates...)},
+		"changes": {
+			must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{Keys: []string{"k"}, Aggregations: aggregations, Window: time.Second, Emit: EmitChanges})),
+			append(append(append([]arrow.Field{key}, bounds...), aggregates...), arrow.Field{Name: TimestampColumn, Type: int64Type, Nullable: true}),
+		},
+		"time as key": {
+			must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{Keys: []string{TimestampColumn}})), []arrow.Field{schema.Field(2)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := &Context{}
+			if err := test.operator.Process(ctx, batch); err != nil {
+				t.Fatal(err)
+			}
+			result := ctx.Take()[0]
+			defer result.Release()
+			if !result.Schema().Equal(arrow.NewSchema(test.want, nil)) {
+				t.Errorf("schema = %v, want %v", result.Schema(), test.want)
+			}
+		})
+	}
+}
+
+func TestGroupByReportsWhatIsWrong(t *testing.T) {
+	mem := newAllocator(t)
+	for name, test := range map[string]struct {
+		grouping Grouping
+		want     []string
+	}{
+		"no keys":            {Grouping{}, []string{"groupBy requires at least one key column"}},
+		"unknown function":   {Grouping{Keys: []string{"k"}, Aggregations: []Aggregation{{Function: 9}}}, []string{"unknown aggregate function 9"}},
+		"output twice":       {Grouping{Keys: []string{"k"}, Aggregations: []Aggregation{{OutputColumn: "k"}}}, []string{"output column `k` appears twice"}},
+		"several":            {Grouping{Window: time.Microsecond, Grace: -1, Emit: 7, MaxGroups: -1}, []string{"windowSize must be at least one millisecond", "grace must not be negative", "unknown emission 7", "maximum number of groups", "at least one key"}},
+		"final without end":  {Grouping{Keys: []string{"k"}, Emit: EmitFinal}, []string{"final emission needs a window"}},
+		"grace without end":  {Grouping{Keys: []string{"k"}, Grace: 1}, []string{"grace needs a window"}},
+		"event time as name": {Grouping{Keys: []string{"k"}, Aggregations: []Aggregation{{OutputColumn: TimestampColumn}}}, []string{"holds the event time of the group"}},
+		"window as name":     {Grouping{Keys: []string{WindowEndColumn}, Window: time.Second}, []string{"output column `__window_end` appears twice"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operator, err := NewGroupBy(mem, test.grouping)
+			if operator != nil || err == nil {
+				t.Fatalf("NewGroupBy = %v, %v, want an error", operator, err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error %q lacks %q", err, want)
+				}
+			}
+		})
+	}
+	for name, test := range map[string]struct {
+		size, retention time.Duration
+		want            string
+	}{
+		"window":    {time.Microsecond, time.Second, "windowSize must be at least one millisecond"},
+		"retention": {time.Second, time.Millisecond, "retention must not be shorter than windowSize"},
+	} {
+		if _, err := WindowedGroupByWithRetention(mem, []string{"k"}, test.size, test.retention); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: error = %v, want %q", name, err, test.want)
+		}
+	}
+	batch := jsonBatch(t, mem, amountSchema)
+	if err := GroupBy(mem, nil).Process(&Context{}, batch); err == nil || !strings.Contains(err.Error(), "groupBy requires at least one key column") {
+		t.Errorf("error = %v, want keys to be required", err)
+	}
+}
+
+func TestGroupByColumnErrors(t *testing.T) {
+	mem := newAllocator(t)
+	schema := fields("user", textType, "amount", int64Type, "data", arrow.BinaryTypes.Binary, "list", arrow.ListOf(int64Type),
+		"flag", arrow.FixedWidthTypes.Boolean, TimestampColumn, int64Type)
+	batch := jsonBatch(t, mem, schema, `{"user":"12","amount":1,"data":"AA==","list":[1],"flag":true,"__timestamp":null}`, `{"user":"x"}`)
+	windowed := must[*BuiltinOp](t)(WindowedGroupBy(mem, []string{"user"}, time.Second))
+	for name, test := range map[string]struct {
+		operator *BuiltinOp
+		batch    arrow.RecordBatch
+		column   string
+		row      int
+		want     string
+	}{
+		"missing key":     {GroupBy(mem, []string{"nobody"}), batch, "nobody", noRow, "Arrow column does not exist: nobody"},
+		"missing input":   {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "x", Function: Count}), batch, "x", noRow, "Arrow column does not exist: x"},
+		"sum of bytes":    {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "data", OutputColumn: "s", Function: Sum}), batch, "data", noRow, "cannot convert binary to an integer"},
+		"sum of words":    {GroupBy(mem, []string{"amount"}, Aggregation{InputColumn: "user", OutputColumn: "s", Function: Sum}), batch, "user", 1, `not an integer: "x"`},
+		"least list":      {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "list", OutputColumn: "s", Function: Min}), batch, "list", noRow, "cannot compare list"},
+		"sum of booleans": {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "flag", OutputColumn: "s", Function: Sum}), batch, "s", noRow, "boolean"},
+		"null time":       {windowed, batch, TimestampColumn, 0, "event timestamp is null at row 0"},
+		"no time":         {windowed, jsonBatch(t, mem, amountSchema), TimestampColumn, noRow, "Arrow column does not exist: __timestamp"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := tryRows(test.operator, test.batch)
+			var failure *ColumnError
+			if !errors.As(err, &failure) || failure.Column != test.column || failure.Row != test.row || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error = %v, want a ColumnError of %s, row %d, with %q", err, test.column, test.row, test.want)
+			}
+			if strings.Contains(test.want, "does not exist") != errors.Is(err, ErrNoColumn) {
+				t.Errorf("errors.Is(%v, ErrNoColumn) = %v", err, errors.Is(err, ErrNoColumn))
+			}
+		})
+	}
+	taken := jsonBatch(t, mem, fields("k", int64Type, WindowStartColumn, int64Type, TimestampColumn, int64Type))
+	operator := must[*BuiltinOp](t)(WindowedGroupBy(mem, []string{"k"}, time.Second))
+	if _, err := tryRows(operator, taken); err == nil || !strings.Contains(err.Error(), "window output column already exists") {
+		t.Errorf("error = %v, want the window column to be in the way", err)
+	}
+}
+
+func TestSumOverflow(t *testing.T) {
+	mem := newAllocator(t)
+	row := func(amount int64) string { return fmt.Sprintf(`{"user":"a","amount":%d}`, amount) }
+	operator := GroupBy(mem, []string{"user"}, totals()...)
+	want := []string{fmt.Sprintf("a %d 1", int64(math.MaxInt64))}
+	if diff := cmp.Diff(want, processRows(t, operator, jsonBatch(t, mem, amountSchema, row(math.MaxInt64)))); diff != "" {
+		t.Errorf("mismatch (-want +got):\n%s", diff)
+	}
+	_, err := tryRows(operator, jsonBatch(t, mem, amountSchema, row(1)))
+	if err == nil || !strings.Contains(err.Error(), "overflow") || !strings.Contains(err.Error(), "`total`") {
+		t.Errorf("error = %v, want an overflow of total", err)
+	}
+	// The failed batch has not happened, and the sum may leave the range in
+	// between.
+	want = []string{fmt.Sprintf("a %d 5", int64(math.MaxInt64))}
+	transient := jsonBatch(t, mem, amountSchema, row(math.MaxInt64), row(math.MaxInt64), row(-math.MaxInt64), row(-math.MaxInt64))
+	if diff := cmp.Diff(want, processRows(t, operator, transient)); diff != "" {
+		t.Errorf("transient overflow mismatch (-want +got):\n%s", diff)
+	}
+
+	narrow := fields("k", int64Type, "v", arrow.PrimitiveTypes.Int8, "u", arrow.PrimitiveTypes.Uint64)
+	batch := jsonBatch(t, mem, narrow, `{"k":1,"v":100,"u":18446744073709551615}`, `{"k":1,"v":28,"u":0}`)
+	if _, err := tryRows(GroupBy(mem, []string{"k"}, Aggregation{InputColumn: "v", OutputColumn: "s", Function: Sum}), batch); err == nil || !strings.Contains(err.Error(), "integer overflow: 128 does not fit int8") {
+		t.Errorf("error = %v, want 128 not to fit", err)
+	}
+	wide := GroupBy(mem, []string{"k"},
+		Aggregation{InputColumn: "v", OutputColumn: "s", Function: Sum, OutputType: int64Type},
+		Aggregation{InputColumn: "u", OutputColumn: "u", Function: Sum})
+	if diff := cmp.Diff([]string{"1 128 18446744073709551615"}, processRows(t, wide, batch)); diff != "" {
+		t.Errorf("wide output mismatch (-want +got):\n%s", diff)
+	}
+	if _, err := tryRows(wide, batch); err == nil || !strings.Contains(err.Error(), "36893488147419103230 does not fit uint64") {
+		t.Errorf("error = %v, want an overflow of uint64", err)
+	}
+}
+
+func TestCountOverflow(t *testing.T) {
+	mem := newAllocator(t)
+	operator := GroupBy(mem, []string{"user"}, Aggregation{Function: Count, OutputColumn: "n"})
+	batch := jsonBatch(t, mem, amountSchema, `{"user":"a"}`)
+	processRows(t, operator, batch)
+	g, _ := operator.groupBy()
+	*g.state.aggregates[0].(*countState).word(0, 0) = math.MaxInt64
+	if _, err := tryRows(operator, batch); err == nil || !strings.Contains(err.Error(), "count overflow") {
+		t.Errorf("error = %v, want a count overflow", err)
+	}
+}
+
+func TestAggregatesOfEveryKind(t *testing.T) {
+	mem := newAllocator(t)
+	all := func(column string) []Aggregation {
+		return []Aggregation{
+			{InputColumn: column, OutputColumn: "sum", Function: Sum},
+			{InputColumn: column, OutputColumn: "min", Function: Min},
+			{InputColumn: column, OutputColumn: "max", Function: Max},
+		}
+	}
+	extremes := func(column string) []Aggregation { return all(column)[1:] }
+	for name, test := range map[string]struct {
+		dt           arrow.DataType
+		values       []string // JSON
+		aggregations []Aggregation
+		want         string
+	}{
+		"int32":      {arrow.PrimitiveTypes.Int32, []string{"3", "null", "-5", "1"}, all("v"), "-1 -5 3"},
+		"uint16":     {arrow.PrimitiveTypes.Uint16, []string{"65535", "0"}, all("v"), "65535 0 65535"},
+		"uint64":     {arrow.PrimitiveTypes.Uint64, []string{"9223372036854775808", "1"}, all("v"), "9223372036854775809 1 9223372036854775808"},
+		"float64":    {arrow.PrimitiveTypes.Float64, []string{"1.5", "-2.25", "null"}, all("v"), "-0.75 -2.25 1.5"},
+		"float32":    {arrow.PrimitiveTypes.Float32, []string{"1.5", "-2.25"}, all("v"), "-0.75 -2.25 1.5"},
+		"boolean":    {arrow.FixedWidthTypes.Boolean, []string{"true", "false", "true"}, extremes("v"), "false true"},
+		"text":       {textType, []string{`"b"`, `"ab"`, `""`, "null"}, extremes("v"), " b"},
+		"large text": {arrow.BinaryTypes.LargeString, []string{`"b"`, `"ab"`}, extremes("v"), "ab b"},
+		"text view":  {arrow.BinaryTypes.StringView, []string{`"b"`, `"a long text that is not kept in place"`}, extremes("v"), "a long text that is not kept in place b"},
+		"bytes":      {arrow.BinaryTypes.Binary, []string{`"Ag=="`, `"/w=="`}, extremes("v"), "Ag== /w=="},
+		"fixed":      {&arrow.FixedSizeBinaryType{ByteWidth: 2}, []string{`"AgA="`, `"AQE="`}, extremes("v"), "AQE= AgA="},
+		"date":       {arrow.FixedWidthTypes.Date32, []string{`"1970-01-03"`, `"1970-01-02"`}, all("v"), "1970-01-04 1970-01-02 1970-01-03"},
+		"decimal":    {&arrow.Decimal128Type{Precision: 10, Scale: 2}, []string{`"1.25"`, `"-3.50"`, "null"}, all("v"), "-2.25 -3.5 1.25"},
+		"decimal256": {&arrow.Decimal256Type{Precision: 60, Scale: 1}, []string{`"100000000000000000000000000000000000000000.5"`, `"1.0"`}, all("v"),
+			"100000000000000000000000000000000000000001.5 1 100000000000000000000000000000000000000000.5"},
+		"dictionary": {&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: textType}, []string{`"b"`, `"a"`, `"b"`, "null"}, extremes("v"), "a b"},
+		"all null":   {int64Type, []string{"null", "null"}, all("v"), "(null) (null) (null)"},
+		"null type":  {arrow.Null, []string{"null"}, all("v"), "(null) (null) (null)"},
+		"digits":     {textType, []string{`"12"`, `"-2"`, `"+1"`}, []Aggregation{{InputColumn: "v", OutputColumn: "s", Function: Sum, OutputType: int64Type}}, "11"},
+		"truths":     {arrow.FixedWidthTypes.Boolean, []string{"true", "true", "false"}, []Aggregation{{InputColumn: "v", OutputColumn: "s", Function: Sum, OutputType: int64Type}}, "2"},
+		"int as float": {int64Type, []string{"3", "4"}, []Aggregation{{InputColumn: "v", OutputColumn: "s", Function: Sum, OutputType: arrow.PrimitiveTypes.Float64},
+			{InputColumn: "v", OutputColumn: "m", Function: Min, OutputType: textType}}, "7 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			schema := fields("k", int64Type, "v", test.dt)
+			// In one batch, and in one batch per value.
+			var rows []string
+			for _, value := range test.values {
+				rows = append(rows, fmt.Sprintf(`{"k":1,"v":%s}`, value))
+			}
+			operator := GroupBy(mem, []string{"k"}, test.aggregations...)
+			want := []string{"1 " + test.want}
+			if diff := cmp.Diff(want, processRows(t, operator, jsonBatch(t, mem, schema, rows...))); diff != "" {
+				t.Errorf("one batch mismatch (-want +got):\n%s", diff)
+			}
+			operator = operator.fresh()
+			var last []string
+			for _, row := range rows {
+				last = processRows(t, operator, jsonBatch(t, mem, schema, row))
+			}
+			if diff := cmp.Diff(want, last); diff != "" {
+				t.Errorf("many batches mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// RowValue computes a value from a row of batch. It may read batch during the
+// call only. [AppendValue] lists what a column of each type accepts; nil is
+// null. [Derive] takes an [Expression] instead, which is evaluated for a whole
+// batch at a time.
+type RowValue func(batch arrow.RecordBatch, row int) (any, error)
+
+// DerivedColumn is a column that is computed row by row.
+type DerivedColumn struct {
+	Field arrow.Field
+	Value RowValue
+}
+
+// WithColumns returns an operator that adds columns. A column with the name of
+// one that the batch has replaces it in its place; others follow behind all
+// columns of the batch. Every value is computed from the input batch, so
+// columns do not see each other. The functions run on several partitions at a
+// time.
+//
+// The name of a metadata column and a name that repeats are errors, and so is,
+// when the operator runs, a null for a field that is not nullable. Errors of a
+// value name the column and the row in a [ColumnError].
+func WithColumns(mem memory.Allocator, columns ...DerivedColumn) (*BuiltinOp, error) {
+	columns = slices.Clone(columns)
+	names := make([]string, len(columns))
+	for i, column := range columns {
+		names[i] = column.Field.Name
+		if column.Field.Type == nil {
+			return nil, &ColumnError{Column: column.Field.Name, Row: noRow, Cause: errors.New("derived column has no type")}
+		}
+		if column.Value == nil {
+			return nil, &ColumnError{Column: column.Field.Name, Row: noRow, Cause: errors.New("derived column has no value function")}
+		}
+	}
+	if err := checkDerivedNames(names); err != nil {
+		return nil, err
+	}
+	return newOperator("", func() kernel { return &derivation{columns: len(columns), compute: rowColumns(mem, columns)} }), nil
+}
+
+// checkDerivedNames refuses names that cannot be derived.
+func checkDerivedNames(names []string) error {
+	for i, name := range names {
+		if isReservedColumn(name) {
+			return fmt.Errorf("columnar: payload column `%s` collides with a reserved metadata column", name)
+		}
+		if slices.Contains(names[:i], name) {
+			return fmt.Errorf("columnar: derived column `%s` appears twice", name)
+		}
+	}
+	return nil
+}
+
+// rowColumns computes derived columns row by row.
+func rowColumns(mem memory.Allocator, columns []DerivedColumn) func(arrow.RecordBatch, int) (arrow.Field, arrow.Array, error) {
+	return func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error) {
+		column := columns[i]
+		builder := array.NewBuilder(mem, column.Field.Type)
+		defer builder.Release()
+		builder.Reserve(int(batch.NumRows()))
+		for row := range int(batch.NumRows()) {
+			value, err := column.Value(batch, row)
+			if err == nil && value == nil && !column.Field.Nullable {
+				err = errNullNotAllowed
+			}
+			if err == nil {
+				err = AppendValue(builder, value)
+			}
+			if err != nil {
+				return arrow.Field{}, nil, &ColumnError{Column: column.Field.Name, Row: row, Cause: err}
+			}
+		}
+		return column.Field, builder.NewArray(), nil
+	}
+}
+
+var errNullNotAllowed = errors.New("null in a column that is not nullable")
+
+// derivation adds computed columns to batches.
+type derivation struct {
+	columns int
+	// compute returns the i-th derived column, which the caller owns.
+	compute func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error)
+	// target is the schema of the latest result.
+	target *arrow.Schema
+}
+
+func (d *derivation) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+	fields, derived := make([]arrow.Field, 0, d.columns), make([]arrow.Array, 0, d.columns)
+	defer func() { releaseArrays(derived) }()
+	for i := range d.columns {
+		field, column, err := d.compute(batch, i)
+		if err != nil {
+			return nil, err
+		}
+		fields, derived = append(fields, field), append(derived, column)
+	}
+	result := withColumns(batch, fields, derived, d.target)
+	d.target = result.Schema()
+	return result, nil
+}
+
+// withColumns returns batch with columns that replace those of the same name,
+// or follow behind all others. like is a schema to use again if it fits. The
+// caller owns the result and keeps its references to columns.
+func withColumns(batch arrow.RecordBatch, fields []arrow.Field, columns []arrow.Array, like *arrow.Schema) arrow.RecordBatch {
+	schema := batch.Schema()
+	allFields, all := schema.Fields(), slices.Clone(batch.Columns())
+	for i, field := range fields {
+		if at := firstColumn(schema, field.Name); at >= 0 {
+			allFields[at], all[at] = field, columns[i]
+		} else {
+			allFields, all = append(allFields, field), append(all, columns[i])
+		}
+	}
+	metadata := schema.Metadata()
+	target := arrow.NewSchema(allFields, &metadata)
+	if sameSchema(like, target) {
+		target = like
+	}
+	return array.NewRecordBatch(target, all, batch.NumRows())
+}

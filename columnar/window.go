@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// Names of the columns that windows add.
+const (
+	// WindowStartColumn holds the first millisecond of a window as Int64.
+	WindowStartColumn = "__window_start"
+	// WindowEndColumn holds the first millisecond behind a window as Int64.
+	WindowEndColumn = "__window_end"
+	// StreamTimeColumn holds, in a batch of late rows, the stream time that had
+	// closed the window when the row came.
+	StreamTimeColumn = "__stream_time"
+)
+
+// noTime is the stream time before the first row.
+const noTime = math.MinInt64
+
+// windowing is how rows are put into tumbling windows. Windows start at
+// multiples of size, before the epoch as well.
+type windowing struct {
+	size int64 // milliseconds
+	// closeAfter is how far stream time gets past the end of a window before the
+	// window is closed: it is closed when stream time reaches the end plus this.
+	closeAfter int64
+}
+
+// newWindowing checks durations, whose parts below a millisecond are cut off.
+// Rows are accepted as long as stream time is at most retention past the end
+// of their window.
+func newWindowing(size, retention time.Duration) (windowing, error) {
+	if size < time.Millisecond {
+		return windowing{}, errors.New("columnar: windowSize must be at least one millisecond")
+	}
+	if retention < size {
+		return windowing{}, errors.New("columnar: retention must not be shorter than windowSize")
+	}
+	return windowing{size: size.Milliseconds(), closeAfter: retention.Milliseconds() + 1}, nil
+}
+
+// startOf returns the start of the window of a timestamp. ok is false if the
+// window reaches beyond what a timestamp can hold.
+func (w windowing) startOf(timestamp int64) (start int64, ok bool) {
+	offset := timestamp % w.size
+	if offset < 0 {
+		offset += w.size
+	}
+	start = timestamp - offset
+	return start, start <= timestamp && start <= math.MaxInt64-w.size
+}
+
+// closesAt returns the stream time from which on a window is closed.
+func (w windowing) closesAt(start int64) int64 {
+	if end := start + w.size; end <= math.MaxInt64-w.closeAfter {
+		return end + w.closeAfter
+	}
+	return math.MaxInt64
+}
+
+// isClosed reports whether a window is closed at a stream time.
+func (w windowing) isClosed(start, streamTime int64) bool { return w.closesAt(start) <= streamTime }
+
+// assign sets starts to the windows of timestamps, and returns the stream time
+// behind the last row. Every row is judged at the stream time that it and the
+// rows before it make; those whose window is closed by then are appended to
+// late.
+func (w windowing) assign(starts, timestamps []int64, streamTime int64, late []int32) (int64, []int32, error) {
+	starts = starts[:len(timestamps)]
+	// The window of the latest row and when it closes.
+	start, end, closes, known := int64(0), int64(0), int64(0), false
+	for row, timestamp := range timestamps {
+		if !known || timestamp < start || timestamp >= end {
+			var ok bool
+			if start, ok = w.startOf(timestamp); !ok {
+				return streamTime, late, &rowError{row: row, cause: fmt.Errorf("the window of timestamp %d is out of range", timestamp)}
+			}
+			end, closes, known = start+w.size, w.closesAt(start), true
+		}
+		if timestamp > streamTime {
+			streamTime = timestamp
+		}
+		if closes <= streamTime {
+			late = append(late, int32(row))
+		}
+		starts[row] = start
+	}
+	return streamTime, late, nil
+}
+
+// requireEventTimes makes a null timestamp an error.
+func requireEventTimes(arr arrow.Array) error {
+	if arr.NullN() > 0 {
+		for row := range arr.Len() {
+			if arr.IsNull(row) {
+				return &rowError{row: row, cause: fmt.Errorf("event timestamp is null at row %d", row)}
+			}
+		}
+	}
+	return nil
+}
+
+// eventTimes returns the timestamps of a column in milliseconds: an Int64
+// column as it is, or a Timestamp column in its unit. scratch is used where the
+// unit differs. Null rows have no defined timestamp.
+func eventTimes(arr arrow.Array, scratch *[]int64) ([]int64, error) {
+	times := fixedValues[int64](arr)
+	dt, ok := arr.DataType().(*arrow.TimestampType)
+	if !ok || dt.Unit == arrow.Millisecond {
+		return times, nil
+	}
+	millis, nulls := resized(scratch, len(times)), validityOf(arr)
+	switch dt.Unit {
+	case arrow.Second:
+		for row, seconds := range times {
+			if millis[row] = seconds * 1000; millis[row]/1000 != seconds && !nulls.isNull(row) {
+				return nil, &rowError{row: row, cause: fmt.Errorf("timestamp of %d seconds is out of range", seconds)}
+			}
+		}
+	case arrow.Microsecond:
+		for row, micros := range times {
+			millis[row] = floorDivide(micros, 1000)
+		}
+	default:
+		for row, nanos := range times {
+			millis[row] = floorDivide(nanos, 1_000_000)
+		}
+	}
+	return millis, nil
+}
+
+func floorDivide(value, divisor int64) int64 {
+	quotient := value / divisor
+	if value%divisor < 0 {
+		quotient--
+	}
+	return quotient
+}
+
+// isEventTime reports whether a column of that type can hold event time.
+func isEventTime(dt arrow.DataType) bool {
+	return dt.ID() == arrow.INT64 || dt.ID() == arrow.TIMESTAMP
+}
