@@ -172,3 +172,73 @@ func (s *stage) describe(tb testing.TB, role coordination.Role) coordination.Fen
 func at(topic string, partition int) coordination.TopicPartition {
 	return coordination.TopicPartition{Topic: topic, Partition: partition}
 }
+
+// visible returns the values of a partition that a read-committed reader sees,
+// once the last stable offset reached the end of the log.
+func (s *stage) visible(tb testing.TB, topic string, partition int32) []string {
+	tb.Helper()
+	ctx := within(tb, patience)
+	admin := kadm.NewClient(s.client(tb))
+	var end int64
+	for {
+		ends, err := admin.ListEndOffsets(ctx, topic)
+		if err != nil {
+			tb.Fatalf("end offsets of %s: %v", topic, err)
+		}
+		stable, err := admin.ListCommittedOffsets(ctx, topic)
+		if err != nil {
+			tb.Fatalf("stable offsets of %s: %v", topic, err)
+		}
+		last, _ := ends.Lookup(topic, partition)
+		if committed, _ := stable.Lookup(topic, partition); committed.Offset == last.Offset {
+			end = last.Offset
+			break
+		}
+	}
+	client := s.client(tb, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond))
+	values := []string{}
+	for next := int64(0); next < end; {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			tb.Fatalf("read %s: %v", topic, err)
+		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			next = record.Offset + 1
+			if !record.Attrs.IsControl() {
+				values = append(values, string(record.Value))
+			}
+		})
+	}
+	return values
+}
+
+// hang leaves a transaction open in a partition. It ends with the timeout.
+func (s *stage) hang(tb testing.TB, at coordination.TopicPartition, value string, timeout time.Duration) *kgo.Client {
+	tb.Helper()
+	client := s.client(tb, kgo.TransactionalID(unique("hang")), kgo.TransactionTimeout(timeout), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err := client.BeginTransaction(); err != nil {
+		tb.Fatal(err)
+	}
+	record := &kgo.Record{Topic: at.Topic, Partition: int32(at.Partition), Key: []byte(value), Value: []byte(value)}
+	if err := client.ProduceSync(within(tb, patience), record).FirstErr(); err != nil {
+		tb.Fatal(err)
+	}
+	return client
+}
+
+// settings returns the values of some settings of a topic.
+func (s *stage) settings(tb testing.TB, topic string, of map[string]string) map[string]string {
+	tb.Helper()
+	configs, err := kadm.NewClient(s.client(tb)).DescribeTopicConfigs(within(tb, patience), topic)
+	if err != nil {
+		tb.Fatalf("settings of %s: %v", topic, err)
+	}
+	values := make(map[string]string)
+	for _, config := range configs[0].Configs {
+		if _, asked := of[config.Key]; asked {
+			values[config.Key] = config.MaybeValue()
+		}
+	}
+	return values
+}
