@@ -5,6 +5,7 @@ package columnar
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
@@ -104,6 +105,12 @@ type failures struct {
 func (f *failures) add(index int, cause error) {
 	record := &f.records[index]
 	f.failed = append(f.failed, &RecordError{f.topic, record.Partition, record.Offset, index, cause})
+}
+
+// sorted is err for failures that were added in any order.
+func (f *failures) sorted() error {
+	slices.SortFunc(f.failed, func(a, b *RecordError) int { return a.Index - b.Index })
+	return f.err()
 }
 
 func (f *failures) err() error {

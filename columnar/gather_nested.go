@@ -357,8 +357,10 @@ func (g *gatherer) takeRunEndEncoded() (arrow.ArrayData, error) {
 
 // runEndsOf returns the run ends of a run-end encoded array as they are stored:
 // an offset of the array does not move them.
-func runEndsOf(data arrow.ArrayData) []int64 {
-	child := data.Children()[0]
+func runEndsOf(data arrow.ArrayData) []int64 { return runEndValues(data.Children()[0]) }
+
+// runEndValues returns the values of a column of run ends.
+func runEndValues(child arrow.ArrayData) []int64 {
 	ends := make([]int64, child.Len())
 	if len(ends) == 0 {
 		return ends

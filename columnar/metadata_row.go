@@ -15,17 +15,7 @@ import (
 // columns, and under the names that the payload had before it was decoded. The
 // columns are shared, and the caller owns the returned batch.
 func PayloadBatch(batch arrow.RecordBatch) arrow.RecordBatch {
-	schema := batch.Schema()
-	fields := make([]arrow.Field, 0, schema.NumFields())
-	columns := make([]arrow.Array, 0, schema.NumFields())
-	for i, field := range schema.Fields() {
-		if !isReservedColumn(field.Name) {
-			fields = append(fields, restoreField(field))
-			columns = append(columns, batch.Column(i))
-		}
-	}
-	metadata := schema.Metadata()
-	return array.NewRecordBatch(arrow.NewSchema(fields, &metadata), columns, batch.NumRows())
+	return newPayloadPlan(batch.Schema()).batch(batch)
 }
 
 // RowMetadata reads the metadata columns of a batch for a sink. It borrows the

@@ -35,7 +35,7 @@ func emptyData(dt arrow.DataType) arrow.ArrayData {
 	case *arrow.DictionaryType:
 		dictionary := emptyData(storage.ValueType)
 		defer dictionary.Release()
-		return array.NewDataWithDictionary(dt, 0, make([]*memory.Buffer, 2), 0, 0, dictionary.(*array.Data))
+		return array.NewDataWithDictionary(dt, 0, emptyBuffers(2), 0, 0, dictionary.(*array.Data))
 	}
 	if nested, ok := storageType(dt).(arrow.NestedType); ok {
 		for _, field := range nested.Fields() {
@@ -43,5 +43,14 @@ func emptyData(dt arrow.DataType) arrow.ArrayData {
 		}
 		defer releaseData(children)
 	}
-	return array.NewData(dt, 0, make([]*memory.Buffer, buffers), children, 0, 0)
+	return array.NewData(dt, 0, emptyBuffers(buffers), children, 0, 0)
+}
+
+// emptyBuffers returns buffers of no bytes; the first, for validity, is nil.
+func emptyBuffers(count int) []*memory.Buffer {
+	buffers := make([]*memory.Buffer, count)
+	for i := range buffers[1:] {
+		buffers[i+1] = memory.NewBufferBytes(nil)
+	}
+	return buffers
 }

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// DefaultMaxRecordBytes is the default limit of the value of a record that a
+// [BlobCodec] produces: room for keys, headers and framing below the broker's
+// default limit of a message.
+const DefaultMaxRecordBytes = 900 * 1024
+
+// BlobCodec is a [BatchCodec] for records whose values are Arrow IPC streams of
+// many rows each. It reads them as carefully as [IPCSerde] does.
+//
+// Every row of a record has the record's key, timestamp and headers. A record
+// without a value is one row of nulls that [TombstoneColumn] marks; where a
+// batch holds nothing else, its payload columns are those that the topic had
+// before, or none.
+//
+// A BlobCodec is safe for concurrent use by multiple goroutines.
+type BlobCodec struct {
+	mem       memory.Allocator
+	maxBytes  int
+	reader    ipcReader
+	layouts   ipcLayouts
+	decoded   metadataSchemas
+	payloads  payloadPlans
+	lastKnown topicSchemas
+}
+
+var _ BatchCodec = (*BlobCodec)(nil)
+
+// NewBlobCodec returns a codec with the default limits.
+func NewBlobCodec(mem memory.Allocator) *BlobCodec {
+	limits, _ := IPCLimits{}.resolve()
+	return &BlobCodec{mem: mem, maxBytes: DefaultMaxRecordBytes, reader: ipcReader{mem: mem, limits: limits}}
+}
+
+// NewBlobCodecWithMaxBytes returns a codec that produces values of at most
+// maxRecordBytes, which must be positive. Keys and headers do not count.
+func NewBlobCodecWithMaxBytes(mem memory.Allocator, maxRecordBytes int) (*BlobCodec, error) {
+	return NewBlobCodecWithLimits(mem, maxRecordBytes, IPCLimits{})
+}
+
+// NewBlobCodecWithLimits is [NewBlobCodecWithMaxBytes] for a codec that reads
+// within limits. A negative limit is an error.
+func NewBlobCodecWithLimits(mem memory.Allocator, maxRecordBytes int, limits IPCLimits) (*BlobCodec, error) {
+	limits, err := limits.resolve()
+	if err != nil {
+		return nil, err
+	}
+	if maxRecordBytes < 1 {
+		return nil, errors.New("maxRecordBytes must be positive")
+	}
+	return &BlobCodec{mem: mem, maxBytes: maxRecordBytes, reader: ipcReader{mem: mem, limits: limits}}, nil
+}
+
+// Decode reads the batches of all records into one, in record order. Values
+// that cannot be read are reported together in a [DecodeError]; payload schemas
+// that differ are a [SchemaMismatchError] that names the record.
+//
+// The caller owns the returned batch, whose columns may use the memory of the
+// records' values.
+func (c *BlobCodec) Decode(topic string, records []ConsumedRecord) (arrow.RecordBatch, error) {
+	if len(records) == 0 {
+		return nil, errNoRecords
+	}
+	d := blobDecoder{counts: make([]int, len(records))}
+	defer d.release()
+	failed := failures{topic: topic, records: records}
+	var mismatch error
+	for i := range records {
+		if records[i].Value == nil {
+			d.tombstone(i)
+			continue
+		}
+		schema, batches, err := c.reader.read(records[i].Value)
+		if err != nil {
+			failed.add(i, fmt.Errorf("cannot decode Arrow record %d: %w", i, err))
+			continue
+		}
+		d.add(i, batches)
+		if d.schema == nil {
+			d.schema = schema
+		} else if mismatch == nil && !sameSchema(schema, d.schema) {
+			mismatch = &SchemaMismatchError{Index: i, Want: d.schema, Got: schema}
+		}
+	}
+	if err := failed.err(); err != nil {
+		return nil, err
+	}
+	if mismatch != nil {
+		return nil, mismatch
+	}
+	if d.schema == nil {
+		d.schema = c.lastKnown.recall(topic)
+	} else {
+		c.lastKnown.remember(topic, d.schema)
+	}
+	payload, err := d.payload(c.mem)
+	if err != nil {
+		return nil, fmt.Errorf("cannot concatenate Arrow batches: %w", err)
+	}
+	defer payload.Release()
+	return attachMetadata(c.mem, payload, records, d.counts, c.decoded.of(d.schema, d.tombstones > 0))
+}
+
+// blobDecoder collects the batches of the records of one Decode call.
+type blobDecoder struct {
+	schema     *arrow.Schema
+	batches    []ipcBatch // one without columns stands for a tombstone
+	counts     []int      // rows of each record
+	tombstones int
+}
+
+func (d *blobDecoder) tombstone(record int) {
+	d.counts[record] = 1
+	d.tombstones++
+	d.batches = append(d.batches, ipcBatch{rows: 1})
+}
+
+func (d *blobDecoder) add(record int, batches []ipcBatch) {
+	for _, batch := range batches {
+		d.counts[record] += batch.rows
+	}
+	d.batches = append(d.batches, batches...)
+}
+
+func (d *blobDecoder) release() {
+	for _, batch := range d.batches {
+		batch.release()
+	}
+}
+
+// payload joins the batches.
+func (d *blobDecoder) payload(mem memory.Allocator) (arrow.RecordBatch, error) {
+	rows := 0
+	for _, batch := range d.batches {
+		rows += batch.rows
+	}
+	columns := make([]arrow.Array, 0, d.schema.NumFields())
+	defer func() { releaseArrays(columns) }()
+	parts := make([]part, len(d.batches))
+	for i, field := range d.schema.Fields() {
+		column, err := d.column(mem, i, field.Type, parts)
+		if err != nil {
+			return nil, fmt.Errorf("column %q: %w", field.Name, err)
+		}
+		columns = append(columns, column)
+	}
+	return array.NewRecordBatch(d.schema, columns, int64(rows)), nil
+}
+
+func (d *blobDecoder) column(mem memory.Allocator, i int, dt arrow.DataType, parts []part) (arrow.Array, error) {
+	var null arrow.Array
+	if d.tombstones > 0 {
+		var err error
+		if null, err = newNullArray(mem, dt, 1); err != nil {
+			return nil, err
+		}
+		defer null.Release()
+	}
+	for j, batch := range d.batches {
+		if batch.columns == nil {
+			parts[j] = part{null.Data(), 0, 1}
+		} else {
+			parts[j] = part{batch.columns[i], 0, batch.rows}
+		}
+	}
+	if len(parts) == 1 {
+		return array.MakeFromData(parts[0].data), nil
+	}
+	data, err := concatParts(mem, parts)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Release()
+	return array.MakeFromData(data), nil
+}
+
+// Encode packs consecutive rows of equal key, timestamp and headers into
+// records, as many rows a record as its limit allows. A row that
+// [TombstoneColumn] marks becomes a record without a value. A row that does not
+// fit a record on its own, and malformed headers, are errors.
+func (c *BlobCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, error) {
+	payload := c.payloads.batch(batch)
+	defer payload.Release()
+	p := blobPacker{codec: c, payload: payload, metadata: NewRowMetadata(batch)}
+	var err error
+	if p.encoder, err = newIPCEncoder(c.mem, &c.layouts, payload); err != nil {
+		return nil, fmt.Errorf("cannot write Arrow IPC stream: %w", err)
+	}
+	defer p.encoder.release()
+	from := 0
+	for _, to := range p.metadata.recordRuns(int(batch.NumRows())) {
+		if p.metadata.Tombstone(from) {
+			err = p.add(from, nil)
+		} else {
+			err = p.pack(from, to)
+		}
+		if err != nil {
+			return nil, err
+		}
+		from = to
+	}
+	return p.records, nil
+}
+
+// blobPacker makes the records of one Encode call.
+type blobPacker struct {
+	codec    *BlobCodec
+	payload  arrow.RecordBatch
+	metadata *RowMetadata
+	encoder  *ipcEncoder
+	records  []ProduceRecord
+}
+
+// add appends a record with the key, timestamp and headers of a row.
+func (p *blobPacker) add(row int, value []byte) error {
+	record, err := p.metadata.Record(row)
+	if err != nil {
+		return err
+	}
+	record.Value = value
+	p.records = append(p.records, record)
+	return nil
+}
+
+// pack makes records of rows that have one key, timestamp and headers.
+func (p *blobPacker) pack(from, to int) error {
+	limit := p.codec.maxBytes
+	for from < to {
+		end := to
+		if p.encoder.size(from, to) > limit {
+			// The largest number of rows whose stream is within the limit.
+			end = from + sort.Search(to-from-1, func(i int) bool { return p.encoder.size(from, from+i+1) > limit })
+		}
+		if end == from {
+			return p.packApart(from, to)
+		}
+		if err := p.add(from, p.encoder.encode(from, end)); err != nil {
+			return err
+		}
+		from = end
+	}
+	return nil
+}
+
+// packApart makes records of rows whose dictionaries are too large for one
+// record: each record then has a dictionary of its own.
+func (p *blobPacker) packApart(from, to int) error {
+	if len(p.encoder.dictionaries) == 0 {
+		return p.tooLarge()
+	}
+	rows := p.payload.NewSlice(int64(from), int64(to))
+	defer rows.Release()
+	encoder, err := newIPCEncoder(p.codec.mem, &p.codec.layouts, rows)
+	if err != nil {
+		return fmt.Errorf("cannot write Arrow IPC stream: %w", err)
+	}
+	defer encoder.release()
+	if encoder.size(0, to-from) <= p.codec.maxBytes {
+		return p.add(from, encoder.encode(0, to-from))
+	}
+	if to-from == 1 {
+		return p.tooLarge()
+	}
+	middle := from + (to-from)/2
+	if err := p.packApart(from, middle); err != nil {
+		return err
+	}
+	return p.packApart(middle, to)
+}
+
+func (p *blobPacker) tooLarge() error {
+	return fmt.Errorf("one Arrow row exceeds maxRecordBytes=%d", p.codec.maxBytes)
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+)
+
+const (
+	// maxIPCDepth is how deep the types of an IPC schema may nest.
+	maxIPCDepth = 64
+	// maxCachedIPCSchemas and maxCachedIPCSchemaBytes bound what a codec keeps of
+	// the schemas it has read.
+	maxCachedIPCSchemas     = 64
+	maxCachedIPCSchemaBytes = 1 << 20
+)
+
+// Types of IPC messages.
+const (
+	ipcSchemaMessage     = 1
+	ipcDictionaryMessage = 2
+	ipcBatchMessage      = 3
+)
+
+// Members of the IPC type union that hold vectors or texts.
+const (
+	ipcTimestampType = 10
+	ipcUnionType     = 14
+)
+
+var (
+	errIPCMetadata = errors.New("malformed message metadata")
+	errIPCTooDeep  = fmt.Errorf("types are nested deeper than %d levels", maxIPCDepth)
+)
+
+// ipcSchema is a schema that was read from an IPC message.
+type ipcSchema struct {
+	message      []byte // the metadata of the message
+	schema       *arrow.Schema
+	fields       []ipcField
+	dictionaries map[int64]*ipcField // the fields of each dictionary id
+}
+
+// ipcField is what loading needs to know of a field beside its Arrow type.
+type ipcField struct {
+	dictionary int64          // id, or -1
+	valueType  arrow.DataType // of the dictionary
+	children   []ipcField
+}
+
+// parseIPCSchema checks the metadata of a schema message and reads it.
+func parseIPCSchema(message []byte) (*ipcSchema, error) {
+	r := &flatReader{data: message}
+	header, _ := r.root().sub(2)
+	if r.bad {
+		return nil, errIPCMetadata
+	}
+	if header.uint16(0) != 0 {
+		return nil, errors.New("big-endian data is not supported")
+	}
+	walk := ipcSchemaWalk{fields: len(message) / 8, bytes: len(message)}
+	fields, err := walk.vector(header, 1, 0)
+	if err == nil {
+		err = walk.pairs(header, 2)
+	}
+	if err != nil {
+		return nil, err
+	}
+	schema, err := readIPCSchema(message)
+	if err != nil {
+		return nil, err
+	}
+	if schema.NumFields() != len(fields) {
+		return nil, errIPCMetadata
+	}
+	s := &ipcSchema{message: bytes.Clone(message), schema: schema, fields: fields, dictionaries: make(map[int64]*ipcField)}
+	for i, field := range schema.Fields() {
+		if err := s.bind(&fields[i], field.Type); err != nil {
+			return nil, fmt.Errorf("field %q: %w", field.Name, err)
+		}
+	}
+	return s, nil
+}
+
+// readIPCSchema turns the metadata of a checked schema message into a schema.
+func readIPCSchema(message []byte) (*arrow.Schema, error) {
+	stream := make([]byte, 0, len(message)+16)
+	stream = binary.LittleEndian.AppendUint32(stream, math.MaxUint32)
+	stream = binary.LittleEndian.AppendUint32(stream, uint32(len(message)))
+	stream = append(stream, message...)
+	reader, err := ipc.NewReader(bytes.NewReader(stream))
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Release()
+	return reader.Schema(), nil
+}
+
+// ipcSchemaWalk visits the fields of a schema message. Its budgets keep vectors
+// that refer to one element many times from growing beyond the message.
+type ipcSchemaWalk struct {
+	fields int // fields and metadata pairs left
+	bytes  int // bytes of text left
+}
+
+func (w *ipcSchemaWalk) vector(table flatTable, i, depth int) ([]ipcField, error) {
+	first, count := table.vector(i, 4)
+	if w.fields -= count; table.r.bad || w.fields < 0 {
+		return nil, errIPCMetadata
+	}
+	if count > 0 && depth == maxIPCDepth {
+		return nil, errIPCTooDeep
+	}
+	fields := make([]ipcField, count)
+	for j := range fields {
+		if err := w.field(&fields[j], table.element(first, j), depth); err != nil {
+			return nil, err
+		}
+	}
+	return fields, nil
+}
+
+func (w *ipcSchemaWalk) field(field *ipcField, table flatTable, depth int) error {
+	if err := w.text(table, 0); err != nil {
+		return err
+	}
+	dt, _ := table.sub(3)
+	switch table.uint8(2) {
+	case ipcUnionType:
+		dt.vector(1, 4)
+	case ipcTimestampType:
+		if err := w.text(dt, 1); err != nil {
+			return err
+		}
+	}
+	field.dictionary = -1
+	if dictionary, ok := table.sub(4); ok {
+		dictionary.sub(1)
+		if field.dictionary = dictionary.int64(0); field.dictionary < 0 {
+			return errIPCMetadata
+		}
+	}
+	var err error
+	if field.children, err = w.vector(table, 5, depth+1); err != nil {
+		return err
+	}
+	return w.pairs(table, 6)
+}
+
+func (w *ipcSchemaWalk) pairs(table flatTable, i int) error {
+	first, count := table.vector(i, 4)
+	if w.fields -= count; table.r.bad || w.fields < 0 {
+		return errIPCMetadata
+	}
+	for j := range count {
+		pair := table.element(first, j)
+		if err := w.text(pair, 0); err != nil {
+			return err
+		}
+		if err := w.text(pair, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *ipcSchemaWalk) text(table flatTable, i int) error {
+	_, size := table.vector(i, 1)
+	if w.bytes -= size; table.r.bad || w.bytes < 0 {
+		return errIPCMetadata
+	}
+	return nil
+}
+
+// bind connects fields with their Arrow types and finds the dictionaries.
+func (s *ipcSchema) bind(field *ipcField, dt arrow.DataType) error {
+	storage := storageType(dt)
+	if dictionary, ok := storage.(*arrow.DictionaryType); ok {
+		if field.dictionary < 0 {
+			return errIPCMetadata
+		}
+		field.valueType = dictionary.ValueType
+		if other, taken := s.dictionaries[field.dictionary]; taken {
+			if !arrow.TypeEqual(other.valueType, field.valueType) {
+				return fmt.Errorf("two types have dictionary %d", field.dictionary)
+			}
+		} else {
+			s.dictionaries[field.dictionary] = field
+		}
+		storage = storageType(dictionary.ValueType)
+		if _, nested := storage.(*arrow.DictionaryType); nested {
+			return errors.New("a dictionary of dictionaries is not supported")
+		}
+	} else if field.dictionary >= 0 {
+		return errIPCMetadata
+	}
+	switch dt := storage.(type) {
+	case *arrow.FixedSizeBinaryType:
+		if dt.ByteWidth < 0 {
+			return fmt.Errorf("invalid width %d", dt.ByteWidth)
+		}
+	case *arrow.FixedSizeListType:
+		if dt.Len() < 0 {
+			return fmt.Errorf("invalid list size %d", dt.Len())
+		}
+	case arrow.DecimalType:
+		if digits := decimalDigits(dt); dt.GetPrecision() < 1 || dt.GetPrecision() > digits || max(dt.GetScale(), -dt.GetScale()) > digits {
+			return fmt.Errorf("invalid precision %d or scale %d", dt.GetPrecision(), dt.GetScale())
+		}
+	}
+	nested, ok := storage.(arrow.NestedType)
+	if !ok {
+		return nil
+	}
+	children := nested.Fields()
+	if len(children) != len(field.children) {
+		return errIPCMetadata
+	}
+	for i, child := range children {
+		if err := s.bind(&field.children[i], child.Type); err != nil {
+			return fmt.Errorf("%s: %w", child.Name, err)
+		}
+	}
+	return nil
+}
+
+// decimalDigits returns how many digits a decimal type of that width can have.
+func decimalDigits(dt arrow.DecimalType) int32 {
+	switch dt.BitWidth() {
+	case 32:
+		return 9
+	case 64:
+		return 18
+	case 128:
+		return 38
+	}
+	return 76
+}
+
+// ipcSchemas caches schemas by the bytes of their message.
+type ipcSchemas struct {
+	last atomic.Pointer[ipcSchema]
+
+	mu    sync.Mutex // guards the fields below
+	known map[string]*ipcSchema
+	size  int
+}
+
+// parse returns the schema of a message.
+func (c *ipcSchemas) parse(message []byte) (*ipcSchema, error) {
+	if last := c.last.Load(); last != nil && bytes.Equal(last.message, message) {
+		return last, nil
+	}
+	c.mu.Lock()
+	schema := c.known[string(message)]
+	c.mu.Unlock()
+	if schema == nil {
+		var err error
+		if schema, err = parseIPCSchema(message); err != nil {
+			return nil, err
+		}
+		c.mu.Lock()
+		if other := c.known[string(message)]; other != nil {
+			schema = other
+		} else if len(message) <= maxCachedIPCSchemaBytes {
+			if len(c.known) == maxCachedIPCSchemas || c.size+len(message) > maxCachedIPCSchemaBytes {
+				c.known, c.size = nil, 0
+			}
+			if c.known == nil {
+				c.known = make(map[string]*ipcSchema)
+			}
+			c.known[string(message)] = schema
+			c.size += len(message)
+		}
+		c.mu.Unlock()
+	}
+	c.last.Store(schema)
+	return schema, nil
+}

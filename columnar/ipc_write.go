@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
+	"github.com/apache/arrow-go/v18/arrow/ipc"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// ipcEndOfStream ends a stream.
+var ipcEndOfStream = [8]byte{0xff, 0xff, 0xff, 0xff}
+
+// ipcLayout is what writing needs to know about a schema.
+type ipcLayout struct {
+	schema *arrow.Schema
+	prefix []byte // the schema message
+	fields []ipcField
+}
+
+// ipcLayouts remembers the layout of the schema that was written last.
+type ipcLayouts struct{ last atomic.Pointer[ipcLayout] }
+
+func (c *ipcLayouts) of(schema *arrow.Schema) (*ipcLayout, error) {
+	if last := c.last.Load(); last != nil && last.schema == schema {
+		return last, nil
+	}
+	var stream bytes.Buffer
+	writer := ipc.NewWriter(&stream, ipc.WithSchema(schema))
+	if err := writer.Close(); err != nil {
+		return nil, err
+	}
+	prefix := bytes.TrimSuffix(stream.Bytes(), ipcEndOfStream[:])
+	parsed, err := parseIPCSchema(prefix[8:])
+	if err != nil {
+		return nil, err
+	}
+	layout := &ipcLayout{schema, prefix, parsed.fields}
+	c.last.Store(layout)
+	return layout, nil
+}
+
+// ipcEncoder writes ranges of a batch's rows as streams. The size of a stream
+// is known before it is written.
+type ipcEncoder struct {
+	layout       *ipcLayout
+	columns      []part
+	dictionaries []byte // the messages with the dictionaries
+	owned        []arrow.ArrayData
+	plan         ipcPlan
+}
+
+func newIPCEncoder(mem memory.Allocator, layouts *ipcLayouts, batch arrow.RecordBatch) (*ipcEncoder, error) {
+	layout, err := layouts.of(batch.Schema())
+	if err != nil {
+		return nil, err
+	}
+	e := &ipcEncoder{layout: layout, columns: make([]part, batch.NumCols())}
+	for i, column := range batch.Columns() {
+		e.columns[i] = part{column.Data(), column.Data().Offset(), column.Len()}
+		if err := e.normalize(mem, &e.columns[i]); err != nil {
+			e.release()
+			return nil, err
+		}
+		e.addDictionaries(&layout.fields[i], e.columns[i].data)
+	}
+	return e, nil
+}
+
+func (e *ipcEncoder) release() { releaseData(e.owned) }
+
+// normalize copies a column whose values lie anywhere in its children or
+// blocks, so that the values of consecutive rows follow each other, and a
+// dictionary column with unused values.
+func (e *ipcEncoder) normalize(mem memory.Allocator, column *part) error {
+	var copied arrow.ArrayData
+	var err error
+	if hasLooseValues(column.data.DataType()) {
+		rows := newSpanSelection(1)
+		rows.extend(0, column.length)
+		copied, err = gatherData(mem, column.data, column.base, rows)
+	} else if _, ok := storageType(column.data.DataType()).(*arrow.DictionaryType); ok {
+		copied, err = pruneDictionary(mem, *column)
+	}
+	if err != nil || copied == nil {
+		return err
+	}
+	e.owned = append(e.owned, copied)
+	*column = part{copied, 0, column.length}
+	return nil
+}
+
+func hasLooseValues(dt arrow.DataType) bool {
+	switch storage := storageType(dt).(type) {
+	case arrow.BinaryViewDataType, *arrow.ListViewType, *arrow.LargeListViewType, *arrow.DenseUnionType:
+		return true
+	case arrow.NestedType:
+		return slices.ContainsFunc(storage.Fields(), func(f arrow.Field) bool { return hasLooseValues(f.Type) })
+	}
+	return false
+}
+
+// pruneDictionary returns a dictionary column without the values that no row
+// has, or nil where there are none.
+func pruneDictionary(mem memory.Allocator, column part) (arrow.ArrayData, error) {
+	dictionary := column.data.Dictionary()
+	if dictionary.Len() <= column.length {
+		return nil, nil
+	}
+	rows := newSpanSelection(1)
+	rows.extend(0, column.length)
+	copied, err := gatherData(mem, column.data, column.base, rows)
+	if err != nil {
+		return nil, err
+	}
+	defer copied.Release()
+	width := storageType(copied.DataType()).(*arrow.DictionaryType).IndexType.(arrow.FixedWidthDataType).BitWidth() / 8
+	raw := copied.Buffers()[1].Bytes()
+	var validity []byte
+	if copied.Buffers()[0] != nil {
+		validity = copied.Buffers()[0].Bytes()
+	}
+	moved := make([]int32, dictionary.Len())
+	for i := range moved {
+		moved[i] = -1
+	}
+	var keep []int32
+	for row := range copied.Len() {
+		if bitIsClear(validity, row) {
+			continue
+		}
+		index := int(indexAt(raw, width, row))
+		if moved[index] < 0 {
+			moved[index] = int32(len(keep))
+			keep = append(keep, int32(index))
+		}
+	}
+	moveIndexes(raw, width, validity, 0, copied.Len(), moved)
+	sel, err := newSelection(keep, dictionary.Len())
+	if err != nil {
+		return nil, err
+	}
+	pruned, err := gatherData(mem, dictionary, dictionary.Offset(), sel)
+	if err != nil {
+		return nil, err
+	}
+	defer pruned.Release()
+	return array.NewDataWithDictionary(copied.DataType(), copied.Len(), slices.Clone(copied.Buffers()), copied.NullN(), 0, pruned.(*array.Data)), nil
+}
+
+func indexAt(raw []byte, width, row int) uint64 {
+	switch width {
+	case 1:
+		return uint64(raw[row])
+	case 2:
+		return uint64(castBytes[uint16](raw)[row])
+	case 4:
+		return uint64(castBytes[uint32](raw)[row])
+	}
+	return castBytes[uint64](raw)[row]
+}
+
+// addDictionaries writes the messages for the dictionaries of a column, the
+// inner ones first.
+func (e *ipcEncoder) addDictionaries(field *ipcField, data arrow.ArrayData) {
+	children := data.Children()
+	if field.dictionary >= 0 {
+		children = data.Dictionary().Children()
+	}
+	for i := range field.children {
+		e.addDictionaries(&field.children[i], children[i])
+	}
+	if field.dictionary < 0 {
+		return
+	}
+	values := data.Dictionary()
+	e.plan.reset()
+	e.plan.column(values, values.Offset(), values.Len())
+	e.dictionaries = slices.Grow(e.dictionaries, e.plan.messageSize(ipcDictionaryMessage))
+	e.dictionaries = e.plan.append(e.dictionaries, ipcDictionaryMessage, values.Len(), field.dictionary)
+}
+
+// size returns the size of the stream of a range of rows.
+func (e *ipcEncoder) size(from, to int) int {
+	e.prepare(from, to)
+	return len(e.layout.prefix) + len(e.dictionaries) + e.plan.messageSize(ipcBatchMessage) + len(ipcEndOfStream)
+}
+
+func (e *ipcEncoder) prepare(from, to int) {
+	e.plan.reset()
+	for _, column := range e.columns {
+		e.plan.column(column.data, column.base+from, to-from)
+	}
+}
+
+// encode returns the stream of a range of rows.
+func (e *ipcEncoder) encode(from, to int) []byte {
+	stream := make([]byte, 0, e.size(from, to))
+	stream = append(stream, e.layout.prefix...)
+	stream = append(stream, e.dictionaries...)
+	stream = e.plan.append(stream, ipcBatchMessage, to-from, 0)
+	return append(stream, ipcEndOfStream[:]...)
+}
+
+// ipcPart is one buffer of a message body: a range of an array's buffer, as it
+// is or made relative to the first row.
+type ipcPart struct {
+	kind ipcPartKind
+	data []byte
+	base int   // first row, or bit
+	rows int   // values
+	size int   // bytes in the body
+	move int64 // what is taken off each value
+	ends []int64
+}
+
+type ipcPartKind uint8
+
+const (
+	ipcBytes      ipcPartKind = iota // data as it is
+	ipcBits                          // bits from base on
+	ipcOffsets32                     // int32 values less move
+	ipcOffsets64                     // int64 values less move
+	ipcViewOffset                    // view headers, whose offsets lose move
+	ipcRunEnds                       // ends, of size/rows bytes each
+)
+
+// ipcPlan lists the nodes and buffers of a message.
+type ipcPlan struct {
+	nodes    []int64 // length and null count of each
+	parts    []ipcPart
+	variadic []int64
+	body     int
+}
+
+func (p *ipcPlan) reset() {
+	p.nodes, p.parts, p.variadic, p.body = p.nodes[:0], p.parts[:0], p.variadic[:0], 0
+}
+
+func (p *ipcPlan) add(part ipcPart) {
+	p.parts = append(p.parts, part)
+	p.body += (part.size + 7) &^ 7
+}
+
+func (p *ipcPlan) raw(data []byte) { p.add(ipcPart{kind: ipcBytes, data: data, size: len(data)}) }
+
+func (p *ipcPlan) bits(data []byte, base, rows int) {
+	p.add(ipcPart{kind: ipcBits, data: data, base: base, rows: rows, size: (rows + 7) / 8})
+}
+
+// column plans rows of a column from the physical row base on.
+func (p *ipcPlan) column(data arrow.ArrayData, base, rows int) {
+	storage := storageType(data.DataType())
+	switch storage := storage.(type) {
+	case *arrow.NullType:
+		p.nodes = append(p.nodes, int64(rows), int64(rows))
+		return
+	case *arrow.RunEndEncodedType:
+		p.runEndEncoded(data, base, rows)
+		return
+	case *arrow.SparseUnionType:
+		p.nodes = append(p.nodes, int64(rows), 0)
+		p.raw(fixedRange(data, base, rows, 1))
+		p.children(data, base, rows)
+		return
+	case *arrow.DenseUnionType:
+		p.denseUnion(data, storage, base, rows)
+		return
+	}
+	p.validity(data, base, rows)
+	switch storage := storage.(type) {
+	case *arrow.BooleanType:
+		if rows == 0 {
+			p.raw(nil)
+			return
+		}
+		p.bits(data.Buffers()[1].Bytes(), base, rows)
+	case *arrow.StringType, *arrow.BinaryType:
+		first, count := planOffsets[int32](p, ipcOffsets32, data, base, rows)
+		p.raw(bytesRange(data, first, count))
+	case *arrow.LargeStringType, *arrow.LargeBinaryType:
+		first, count := planOffsets[int64](p, ipcOffsets64, data, base, rows)
+		p.raw(bytesRange(data, first, count))
+	case arrow.BinaryViewDataType:
+		p.views(data, base, rows)
+	case *arrow.ListType, *arrow.MapType:
+		first, count := planOffsets[int32](p, ipcOffsets32, data, base, rows)
+		p.child(data, 0, first, count)
+	case *arrow.LargeListType:
+		first, count := planOffsets[int64](p, ipcOffsets64, data, base, rows)
+		p.child(data, 0, first, count)
+	case *arrow.ListViewType:
+		planListView[int32](p, ipcOffsets32, data, base, rows)
+	case *arrow.LargeListViewType:
+		planListView[int64](p, ipcOffsets64, data, base, rows)
+	case *arrow.FixedSizeListType:
+		size := int(storage.Len())
+		p.child(data, 0, base*size, rows*size)
+	case *arrow.StructType:
+		p.children(data, base, rows)
+	case arrow.FixedWidthDataType: // also indexes of a dictionary
+		p.raw(fixedRange(data, base, rows, storage.BitWidth()/8))
+	}
+}
+
+func (p *ipcPlan) validity(data arrow.ArrayData, base, rows int) {
+	nulls := 0
+	bitmap := data.Buffers()[0]
+	if bitmap != nil && data.NullN() != 0 && rows > 0 {
+		nulls = rows - bitutil.CountSetBits(bitmap.Bytes(), base, rows)
+	}
+	p.nodes = append(p.nodes, int64(rows), int64(nulls))
+	if nulls == 0 {
+		p.raw(nil)
+		return
+	}
+	p.bits(bitmap.Bytes(), base, rows)
+}
+
+func (p *ipcPlan) child(data arrow.ArrayData, i, first, count int) {
+	child := data.Children()[i]
+	p.column(child, child.Offset()+first, count)
+}
+
+func (p *ipcPlan) children(data arrow.ArrayData, base, rows int) {
+	for i := range data.Children() {
+		p.child(data, i, base, rows)
+	}
+}
+
+func fixedRange(data arrow.ArrayData, base, rows, width int) []byte {
+	if rows*width == 0 {
+		return nil
+	}
+	return data.Buffers()[1].Bytes()[base*width : (base+rows)*width]
+}
+
+func bytesRange(data arrow.ArrayData, first, count int) []byte {
+	if count == 0 {
+		return nil
+	}
+	return data.Buffers()[2].Bytes()[first : first+count]
+}
+
+// planOffsets plans the offsets of values and returns the range that they span.
+func planOffsets[O offsetInt](p *ipcPlan, kind ipcPartKind, data arrow.ArrayData, base, rows int) (first, count int) {
+	width := int(unsafe.Sizeof(O(0)))
+	if rows == 0 {
+		p.raw(make([]byte, width))
+		return 0, 0
+	}
+	raw := data.Buffers()[1].Bytes()
+	offsets := castBytes[O](raw)
+	first = int(offsets[base])
+	p.add(ipcPart{kind: kind, data: raw, base: base, rows: rows + 1, size: (rows + 1) * width, move: int64(first)})
+	return first, int(offsets[base+rows]) - first
+}
+
+// planListView plans list views whose values are in the order of their rows.
+func planListView[O offsetInt](p *ipcPlan, kind ipcPartKind, data arrow.ArrayData, base, rows int) {
+	if rows == 0 {
+		p.raw(nil)
+		p.raw(nil)
+		p.child(data, 0, 0, 0)
+		return
+	}
+	width := int(unsafe.Sizeof(O(0)))
+	raw, sizes := data.Buffers()[1].Bytes(), data.Buffers()[2].Bytes()
+	offsets := castBytes[O](raw)
+	first, last := int(offsets[base]), base+rows-1
+	p.add(ipcPart{kind: kind, data: raw, base: base, rows: rows, size: rows * width, move: int64(first)})
+	p.raw(sizes[base*width : (base+rows)*width])
+	p.child(data, 0, first, int(offsets[last]+castBytes[O](sizes)[last])-first)
+}
+
+// views plans views whose long values are in the order of their rows, in one
+// block.
+func (p *ipcPlan) views(data arrow.ArrayData, base, rows int) {
+	raw := fixedRange(data, base, rows, arrow.ViewHeaderSizeBytes)
+	first, end := 0, 0
+	headers := castBytes[arrow.ViewHeader](raw)
+	for i := range headers {
+		if header := &headers[i]; !header.IsInline() {
+			if end == 0 {
+				first = int(header.BufferOffset())
+			}
+			end = int(header.BufferOffset()) + header.Len()
+		}
+	}
+	p.add(ipcPart{kind: ipcViewOffset, data: raw, rows: rows, size: len(raw), move: int64(first)})
+	p.variadic = append(p.variadic, 1)
+	if end == 0 {
+		p.raw(nil)
+		return
+	}
+	p.raw(data.Buffers()[2].Bytes()[first:end])
+}
+
+// denseUnion plans a union each of whose children is in the order of the rows.
+func (p *ipcPlan) denseUnion(data arrow.ArrayData, union *arrow.DenseUnionType, base, rows int) {
+	p.nodes = append(p.nodes, int64(rows), 0)
+	p.raw(fixedRange(data, base, rows, 1))
+	ranges := make([]span, len(data.Children()))
+	relative := make([]byte, rows*4)
+	if rows > 0 {
+		ids := union.ChildIDs()
+		codes := castBytes[arrow.UnionTypeCode](data.Buffers()[1].Bytes())[base:]
+		offsets := castBytes[int32](data.Buffers()[2].Bytes())[base:]
+		for i := range rows {
+			child := &ranges[ids[codes[i]]]
+			if child.length == 0 {
+				child.start = int(offsets[i])
+			}
+			binary.NativeEndian.PutUint32(relative[i*4:], uint32(child.length))
+			child.length++
+		}
+	}
+	p.raw(relative)
+	for i, r := range ranges {
+		p.child(data, i, r.start, r.length)
+	}
+}
+
+func (p *ipcPlan) runEndEncoded(data arrow.ArrayData, base, rows int) {
+	p.nodes = append(p.nodes, int64(rows), 0)
+	var ends []int64
+	first := 0
+	for i, end := range runEndsOf(data) {
+		if rows == 0 || end <= int64(base) {
+			continue
+		}
+		if len(ends) == 0 {
+			first = i
+		}
+		ends = append(ends, min(end, int64(base+rows))-int64(base))
+		if end >= int64(base+rows) {
+			break
+		}
+	}
+	width := data.Children()[0].DataType().(arrow.FixedWidthDataType).BitWidth() / 8
+	p.nodes = append(p.nodes, int64(len(ends)), 0)
+	p.raw(nil)
+	p.add(ipcPart{kind: ipcRunEnds, ends: ends, rows: len(ends), size: len(ends) * width})
+	p.child(data, 1, first, len(ends))
+}
+
+// copyTo writes the buffer into the body of a message.
+func (b *ipcPart) copyTo(target []byte) {
+	switch b.kind {
+	case ipcBytes:
+		copy(target, b.data)
+	case ipcBits:
+		bitutil.CopyBitmap(b.data, b.base, b.rows, target, 0)
+	case ipcOffsets32:
+		for i, offset := range castBytes[int32](b.data)[b.base : b.base+b.rows] {
+			binary.NativeEndian.PutUint32(target[i*4:], uint32(int64(offset)-b.move))
+		}
+	case ipcOffsets64:
+		for i, offset := range castBytes[int64](b.data)[b.base : b.base+b.rows] {
+			binary.NativeEndian.PutUint64(target[i*8:], uint64(offset-b.move))
+		}
+	case ipcViewOffset:
+		copy(target, b.data)
+		headers := castBytes[arrow.ViewHeader](target)[:b.rows]
+		for i := range headers {
+			if header := &headers[i]; !header.IsInline() {
+				header.SetIndexOffset(0, header.BufferOffset()-int32(b.move))
+			}
+		}
+	case ipcRunEnds:
+		for i, end := range b.ends {
+			switch b.size / b.rows {
+			case 2:
+				binary.NativeEndian.PutUint16(target[i*2:], uint16(end))
+			case 4:
+				binary.NativeEndian.PutUint32(target[i*4:], uint32(end))
+			default:
+				binary.NativeEndian.PutUint64(target[i*8:], uint64(end))
+			}
+		}
+	}
+}
