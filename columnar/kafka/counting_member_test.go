@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/krabka-io/krabka-streams-go/columnar"
+	"github.com/krabka-io/krabka-streams-go/columnar/kafka"
+	"github.com/krabka-io/krabka-streams-go/internal/nexgen"
+)
+
+// memberVariable holds the memberConfig of a member process.
+const memberVariable = "KRABKA_TEST_MEMBER"
+
+// memberUp is what a member process prints when it handles signals.
+const memberUp = "up"
+
+// fencedStatus is the exit status of a member that a newer owner has fenced.
+const fencedStatus = 3
+
+// memberConfig is what a member process is told.
+type memberConfig struct {
+	Brokers  []string
+	Bids     string
+	Counts   string
+	Group    string
+	ID       string // transactional id and, where Static, instance id
+	Exact    bool   // exactly once
+	Static   bool   // a restart takes the place of the process before
+	StateDir string
+	Session  time.Duration
+	// TransactionTimeout is for transactions; 0 leaves the client's default.
+	TransactionTimeout time.Duration
+	// Poll bounds the records of a round, so that there are many rounds.
+	Poll int
+
+	// The process sends itself Signal when it reaches Seam for the Nth time.
+	Seam   seam
+	Nth    int
+	Signal syscall.Signal
+}
+
+// seam is a point in a round at which a process can end.
+type seam string
+
+const (
+	beforeSend    seam = "before send"
+	afterSend     seam = "after send, before the snapshot"
+	afterSnapshot seam = "after the snapshot, before the offsets"
+	afterOffsets  seam = "after the offsets, before the commit"
+	afterCommit   seam = "after the commit, before the epoch closes"
+)
+
+// trap ends or stops the process at a seam of a round that fires a barrier. The
+// first three seams come before it is known whether a round fires: beforeSend
+// counts all rounds.
+type trap struct {
+	memberConfig
+	rounds  int
+	sent    bool // in this round
+	firing  bool // this round saved an epoch
+	reached int
+}
+
+func (t *trap) at(s seam) {
+	if s != t.Seam || s != beforeSend && s != afterSend && !t.firing {
+		return
+	}
+	if t.reached++; t.reached != t.Nth {
+		return
+	}
+	fmt.Println("at", s)
+	if err := syscall.Kill(os.Getpid(), t.Signal); err != nil {
+		panic(err)
+	}
+}
+
+func (t *trap) send() {
+	if !t.sent {
+		t.sent = true
+		t.at(beforeSend)
+	}
+}
+
+func (t *trap) end() { t.sent, t.firing = false, false }
+
+// trappedStore is a state store with a trap before and behind barrier snapshots.
+type trappedStore struct {
+	*columnar.FileStateStore
+	trap *trap
+}
+
+func (s trappedStore) SaveSnapshot(ctx context.Context, info columnar.SnapshotInfo, state map[string][]byte) (columnar.SnapshotInfo, error) {
+	if info.Epoch != columnar.NoEpoch {
+		s.trap.at(afterSend)
+		s.trap.firing = true
+	}
+	return s.FileStateStore.SaveSnapshot(ctx, info, state)
+}
+
+// trappedMember is an at-least-once member with traps.
+type trappedMember struct {
+	*kafka.Member
+	trap *trap
+}
+
+func (m trappedMember) Send(topic string, record columnar.ProduceRecord, done func(error)) {
+	m.trap.send()
+	m.Member.Send(topic, record, done)
+}
+
+func (m trappedMember) CommitOffsets(ctx context.Context, offsets map[columnar.TopicPartition]int64) error {
+	m.trap.at(afterSnapshot)
+	m.trap.at(afterOffsets)
+	err := m.Member.CommitOffsets(ctx, offsets)
+	m.trap.at(afterCommit)
+	m.trap.end()
+	return err
+}
+
+// trappedTransactionalMember is an exactly-once member with traps.
+type trappedTransactionalMember struct {
+	*kafka.TransactionalMember
+	trap *trap
+}
+
+func (m trappedTransactionalMember) Send(topic string, record columnar.ProduceRecord, done func(error)) {
+	m.trap.send()
+	m.TransactionalMember.Send(topic, record, done)
+}
+
+func (m trappedTransactionalMember) SendOffsetsContext(ctx context.Context, offsets map[columnar.TopicPartition]int64, metadata any) error {
+	m.trap.at(afterSnapshot)
+	return m.TransactionalMember.SendOffsetsContext(ctx, offsets, metadata)
+}
+
+func (m trappedTransactionalMember) CommitTransactionContext(ctx context.Context) error {
+	m.trap.at(afterOffsets)
+	err := m.TransactionalMember.CommitTransactionContext(ctx)
+	m.trap.at(afterCommit)
+	m.trap.end()
+	return err
+}
+
+// runMember is the member process: it counts bids per bidder and window until it
+// gets SIGTERM, and then leaves orderly.
+func runMember() error {
+	var config memberConfig
+	if err := json.Unmarshal([]byte(os.Getenv(memberVariable)), &config); err != nil {
+		return fmt.Errorf("%s: %w", memberVariable, err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	fmt.Println(memberUp)
+	err := config.run(ctx)
+	if fenced := (*columnar.FencedError)(nil); errors.As(err, &fenced) {
+		fmt.Fprintln(os.Stderr, "fenced:", err)
+		os.Exit(fencedStatus)
+	}
+	return err
+}
+
+func (c memberConfig) run(ctx context.Context) error {
+	topology, err := c.topology()
+	if err != nil {
+		return err
+	}
+	brokers := kgo.SeedBrokers(c.Brokers...)
+	options := []kgo.Opt{brokers, kgo.SessionTimeout(c.Session), kgo.HeartbeatInterval(c.Session / 10), kgo.FetchMaxWait(200 * time.Millisecond)}
+	if c.Static {
+		options = append(options, kgo.InstanceID(c.ID))
+	}
+	if c.TransactionTimeout > 0 {
+		options = append(options, kgo.TransactionTimeout(c.TransactionTimeout))
+	}
+	reader, err := kafka.NewReader(brokers)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	cuts, err := columnar.NewCutReader(reader, 1)
+	if err != nil {
+		return err
+	}
+	trap := &trap{memberConfig: c}
+	var (
+		consumer columnar.Consumer
+		producer columnar.Producer
+	)
+	if c.Exact {
+		member, err := kafka.NewTransactionalMember(c.Group, c.ID, options...)
+		if err != nil {
+			return err
+		}
+		defer member.Close()
+		trapped := trappedTransactionalMember{member, trap}
+		consumer, producer = trapped, trapped
+	} else {
+		member, err := kafka.NewMember(c.Group, options...)
+		if err != nil {
+			return err
+		}
+		defer member.Close()
+		trapped := trappedMember{member, trap}
+		consumer, producer = trapped, trapped
+	}
+	files, err := columnar.OpenFileStateStore(c.StateDir, columnar.WithSharedDirectory())
+	if err != nil {
+		return err
+	}
+	store := trappedStore{files, trap}
+	runner, err := columnar.NewGroupRunner(topology, consumer, producer,
+		columnar.WithStateStore(store),
+		columnar.WithMaxPollRecords(c.Poll),
+		columnar.WithBarrierGroup(c.Group, cuts))
+	if err != nil {
+		return err
+	}
+	return runner.Run(ctx)
+}
+
+func (c memberConfig) topology() (*columnar.Topology, error) {
+	mem := memory.DefaultAllocator
+	bids, err := columnar.NewJSONCodec(mem, arrow.NewSchema([]arrow.Field{{Name: "bidder", Type: arrow.PrimitiveTypes.Int64}}, nil))
+	if err != nil {
+		return nil, err
+	}
+	counts, err := columnar.NewJSONCodec(mem, nil, columnar.WithJSONKey("bidder", columnar.WindowStartColumn))
+	if err != nil {
+		return nil, err
+	}
+	count, err := columnar.NewGroupBy(mem, columnar.Grouping{
+		Keys: []string{"bidder"}, Window: nexgen.WindowMillis * time.Millisecond, Emit: columnar.EmitChanges,
+		Aggregations: []columnar.Aggregation{{Function: columnar.Count, OutputColumn: "count"}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	topology := columnar.NewTopology(mem)
+	source, err := topology.AddSource("bids", []string{c.Bids}, bids)
+	if err != nil {
+		return nil, err
+	}
+	counted, err := topology.AddOperator("count", count, source)
+	if err != nil {
+		return nil, err
+	}
+	_, err = topology.AddSink("counts", c.Counts, counts, counted)
+	return topology, err
+}

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kafka_test
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/krabka-io/krabka-streams-go/columnar"
+	"github.com/krabka-io/krabka-streams-go/columnar/kafka"
+	"github.com/krabka-io/krabka-streams-go/internal/nexgen"
+)
+
+// BenchmarkPipeline drains a backlog of bids through a whole service, from the
+// fetch to the committed answer, and checks the answer. The naive twin is the
+// loop that one would write with the client alone: encoding/json into a struct,
+// and a Go map. Figures are per second of CPU time of this process; the broker
+// runs in another one, or is that of KAFKA_BROKERS. BENCH_EVENTS sets how many
+// events the backlog comes from.
+//
+// Both commit after at least 100 ms. "exactly-once" does it in transactions.
+func BenchmarkPipeline(b *testing.B) {
+	events := int64(50_000)
+	if text := os.Getenv("BENCH_EVENTS"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			b.Fatalf("BENCH_EVENTS: %v", err)
+		}
+		events = n
+	}
+	c := cluster{brokers: strings.Split(os.Getenv("KAFKA_BROKERS"), ",")}
+	if c.brokers[0] == "" {
+		c = startBroker(b)
+	}
+	backlog := loadBids(b, c, events)
+	for _, query := range []string{"q0", "q2", "q12e"} {
+		want := answerDigest(b, query, events)
+		for _, mode := range []string{"at-least-once", "exactly-once"} {
+			for _, engine := range []struct {
+				name string
+				run  func(*testing.B, pass) time.Duration
+			}{{"naive", runLoop}, {"columnar", runColumnar}} {
+				b.Run(query+"/"+mode+"/"+engine.name, func(b *testing.B) {
+					var cpu time.Duration
+					records := 0
+					for b.Loop() {
+						p := pass{cluster: c, bids: backlog.topic, records: backlog.records, query: query, exact: mode == "exactly-once", out: c.lastingTopic(b)}
+						cpu += engine.run(b, p)
+						records += backlog.records
+						if got := p.digest(b); got != want {
+							b.Fatalf("digest of the answer is %s, want %s", got, want)
+						}
+					}
+					b.ReportMetric(float64(records)/cpu.Seconds(), "records/cpu-s")
+				})
+			}
+		}
+	}
+}
+
+const (
+	bidPartitions  = 4
+	commitInterval = 100 * time.Millisecond
+)
+
+// backlog is a topic full of bids.
+type backlog struct {
+	topic   string
+	records int
+}
+
+// pass is one run of one query over a backlog.
+type pass struct {
+	cluster
+	bids    string
+	records int
+	query   string
+	exact   bool
+	out     string
+}
+
+// loadBids fills a topic with the bids among the first events. A bidder's bids
+// share a partition.
+func loadBids(b testing.TB, c cluster, events int64) backlog {
+	b.Helper()
+	filled := backlog{topic: c.lastingTopic(b)}
+	client := c.client(b, kgo.DefaultProduceTopic(filled.topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()))
+	var failed atomic.Pointer[error]
+	for id := range events {
+		bid, ok := nexgen.BidAt(id)
+		if !ok {
+			continue
+		}
+		filled.records++
+		client.Produce(context.Background(), &kgo.Record{
+			Key:       binary.BigEndian.AppendUint64(nil, uint64(bid.Bidder)),
+			Value:     bid.AppendJSON(nil),
+			Partition: int32(bid.Bidder % bidPartitions),
+			Timestamp: time.UnixMilli(bid.TS),
+		}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed.CompareAndSwap(nil, &err)
+			}
+		})
+	}
+	if err := client.Flush(context.Background()); err != nil {
+		b.Fatalf("load bids: %v", err)
+	}
+	if err := failed.Load(); err != nil {
+		b.Fatalf("load bids: %v", *err)
+	}
+	return filled
+}
+
+// lastingTopic creates a topic for records of the workload, whose timestamps lie
+// so far back that a broker deletes them where nothing else is said.
+func (c cluster) lastingTopic(b testing.TB) string {
+	b.Helper()
+	name, forever := unique("topic"), "-1"
+	resp, err := c.admin(b).CreateTopic(b.Context(), bidPartitions, 1, map[string]*string{"retention.ms": &forever}, name)
+	if err == nil {
+		err = resp.Err
+	}
+	if err != nil {
+		b.Fatalf("create topic %s: %v", name, err)
+	}
+	return name
+}
+
+func answerDigest(b testing.TB, query string, events int64) string {
+	b.Helper()
+	lines, err := nexgen.Answer(query, events)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return nexgen.Digest(lines)
+}
+
+// digest reads back what the pass committed. Of several counts of one window
+// the last one is the answer.
+func (p pass) digest(b testing.TB) string {
+	b.Helper()
+	counts := map[[2]int64]int64{}
+	var lines []string
+	for _, record := range p.readCommitted(b, p.out) {
+		var row map[string]json.RawMessage
+		if err := json.Unmarshal(record.Value, &row); err != nil {
+			b.Fatalf("answer %d/%d: %v", record.Partition, record.Offset, err)
+		}
+		column := func(name string) int64 {
+			n, err := strconv.ParseInt(string(row[name]), 10, 64)
+			if err != nil {
+				b.Fatalf("answer %d/%d: column %s: %v", record.Partition, record.Offset, name, err)
+			}
+			return n
+		}
+		switch p.query {
+		case "q0":
+			lines = append(lines, nexgen.Line(column("auction"), column("bidder"), column("price"), column("ts")))
+		case "q2":
+			lines = append(lines, nexgen.Line(column("auction"), column("price")))
+		case "q12e":
+			counts[[2]int64{column("bidder"), column(columnar.WindowStartColumn)}] = column("count")
+		}
+	}
+	for w, n := range counts {
+		lines = append(lines, nexgen.Line(w[0], w[1], n))
+	}
+	return nexgen.Digest(lines)
+}
+
+// readCommitted returns the committed records of a topic, partition by
+// partition, once no transaction is open in it.
+func (c cluster) readCommitted(b testing.TB, topic string) []*kgo.Record {
+	b.Helper()
+	ctx := within(b)
+	client := c.client(b, kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	left := c.settledEnds(b, topic)
+	byPartition := map[int32][]*kgo.Record{}
+	for len(left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			b.Fatalf("read %s: %v", topic, err)
+		}
+		for _, record := range fetches.Records() {
+			if record.Offset+1 >= left[record.Partition] {
+				delete(left, record.Partition)
+			}
+			if !record.Attrs.IsControl() {
+				byPartition[record.Partition] = append(byPartition[record.Partition], record)
+			}
+		}
+	}
+	var records []*kgo.Record
+	for _, partition := range slices.Sorted(maps.Keys(byPartition)) {
+		records = append(records, byPartition[partition]...)
+	}
+	return records
+}
+
+// settledEnds returns the end offsets of the partitions that hold something,
+// once every transaction in them has its marker.
+func (c cluster) settledEnds(b testing.TB, topic string) map[int32]int64 {
+	b.Helper()
+	admin := c.admin(b)
+	for {
+		stable, err := admin.ListCommittedOffsets(within(b), topic)
+		if err != nil {
+			b.Fatalf("stable offsets of %s: %v", topic, err)
+		}
+		ends, err := admin.ListEndOffsets(within(b), topic)
+		if err != nil {
+			b.Fatalf("end offsets of %s: %v", topic, err)
+		}
+		settled := map[int32]int64{}
+		open := false
+		for partition, end := range ends[topic] {
+			open = open || stable[topic][partition].Offset < end.Offset
+			if end.Offset > 0 {
+				settled[partition] = end.Offset
+			}
+		}
+		if !open {
+			return settled
+		}
+	}
+}
+
+// cpuTime is the CPU time that this process has used.
+func cpuTime(b testing.TB) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// topology builds a query on columns.
+func (p pass) topology(b testing.TB) *columnar.Topology {
+	b.Helper()
+	mem := memory.DefaultAllocator
+	field := func(name string, dataType arrow.DataType) arrow.Field { return arrow.Field{Name: name, Type: dataType} }
+	bid := []arrow.Field{
+		field("auction", arrow.PrimitiveTypes.Int64), field("bidder", arrow.PrimitiveTypes.Int64), field("price", arrow.PrimitiveTypes.Int64),
+		field("channel", arrow.BinaryTypes.String), field("url", arrow.BinaryTypes.String), field("ts", arrow.PrimitiveTypes.Int64),
+		field("extra", arrow.BinaryTypes.String),
+	}
+	topology := columnar.NewTopology(mem)
+	must := func(node columnar.Node, err error) columnar.Node {
+		b.Helper()
+		if err != nil {
+			b.Fatal(err)
+		}
+		return node
+	}
+	codec := func(fields []arrow.Field, options ...columnar.JSONCodecOption) *columnar.JSONCodec {
+		b.Helper()
+		var schema *arrow.Schema
+		if fields != nil {
+			schema = arrow.NewSchema(fields, nil)
+		}
+		c, err := columnar.NewJSONCodec(mem, schema, options...)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return c
+	}
+	source := func(fields ...arrow.Field) columnar.Node {
+		return must(topology.AddSource("bids", []string{p.bids}, codec(fields)))
+	}
+	switch p.query {
+	case "q0":
+		must(topology.AddSink("answer", p.out, codec(nil), source(bid...)))
+	case "q2":
+		every123rd := columnar.Filter(mem, func(batch arrow.RecordBatch, row int) bool {
+			return batch.Column(0).(*array.Int64).Value(row)%123 == 0
+		})
+		kept := must(topology.AddOperator("every 123rd auction", every123rd, source(bid[0], bid[2])))
+		must(topology.AddSink("answer", p.out, codec(nil), kept))
+	case "q12e":
+		count, err := columnar.NewGroupBy(mem, columnar.Grouping{
+			Keys: []string{"bidder"}, Window: nexgen.WindowMillis * time.Millisecond, Emit: columnar.EmitChanges,
+			Aggregations: []columnar.Aggregation{{Function: columnar.Count, OutputColumn: "count"}},
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		counted := must(topology.AddOperator("bids per bidder", count, source(bid[1])))
+		must(topology.AddSink("answer", p.out, codec(nil, columnar.WithJSONKey("bidder", columnar.WindowStartColumn)), counted))
+	}
+	return topology
+}
+
+// runColumnar drains the backlog through a runner and returns the CPU time from
+// the first record to the last commit.
+func runColumnar(b *testing.B, p pass) time.Duration {
+	id := unique("columnar")
+	options := []kgo.Opt{kgo.SeedBrokers(p.brokers...), kgo.ProducerBatchCompression(kgo.NoCompression())}
+	var (
+		member interface {
+			columnar.Consumer
+			columnar.Producer
+			Close() error
+		}
+		err error
+	)
+	if p.exact {
+		member, err = kafka.NewTransactionalMember(id, id, options...)
+	} else {
+		member, err = kafka.NewMember(id, options...)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer member.Close()
+	store := columnar.NewFileStateStore(b.TempDir())
+	runner, err := columnar.NewGroupRunner(p.topology(b), member, member, columnar.WithStateStore(store))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer runner.Close()
+	round := runner.RunOnce
+	if p.exact {
+		round = runner.RunOnceTransactional
+	}
+	start := cpuTime(b)
+	for runner.Metrics().Snapshot().InputRecords < int64(p.records) {
+		if _, err := round(within(b), time.Second); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return cpuTime(b) - start
+}
+
+// bid and its answers are what the naive loop decodes into and encodes.
+type (
+	bidRow struct {
+		Auction int64  `json:"auction"`
+		Bidder  int64  `json:"bidder"`
+		Price   int64  `json:"price"`
+		Channel string `json:"channel"`
+		URL     string `json:"url"`
+		TS      int64  `json:"ts"`
+		Extra   string `json:"extra"`
+	}
+	priceRow struct {
+		Auction int64 `json:"auction"`
+		Price   int64 `json:"price"`
+	}
+	countRow struct {
+		Bidder int64 `json:"bidder"`
+		Start  int64 `json:"__window_start"`
+		Count  int64 `json:"count"`
+	}
+)
+
+// loop is the naive service.
+type loop struct {
+	pass
+	client  *kgo.Client
+	session *kgo.GroupTransactSession
+	open    bool
+	counts  map[[2]int64]int64
+	changed map[[2]int64]bool
+	failed  atomic.Pointer[error]
+}
+
+// runLoop drains the backlog through the naive loop.
+func runLoop(b *testing.B, p pass) time.Duration {
+	id := unique("naive")
+	options := []kgo.Opt{
+		kgo.SeedBrokers(p.brokers...), kgo.ConsumeTopics(p.bids), kgo.ConsumerGroup(id), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.DefaultProduceTopic(p.out), kgo.ProducerBatchCompression(kgo.NoCompression()),
+	}
+	l := &loop{pass: p, counts: map[[2]int64]int64{}, changed: map[[2]int64]bool{}}
+	var err error
+	if p.exact {
+		if l.session, err = kgo.NewGroupTransactSession(append(options, kgo.TransactionalID(id))...); err == nil {
+			l.client = l.session.Client()
+		}
+	} else {
+		l.client, err = kgo.NewClient(options...)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer l.client.CloseAllowingRebalance()
+	ctx := within(b)
+	start, last, done := cpuTime(b), time.Now(), 0
+	for done < p.records {
+		fetches := l.client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			b.Fatal(err)
+		}
+		if p.exact && !l.open {
+			if err := l.session.Begin(); err != nil {
+				b.Fatal(err)
+			}
+			l.open = true
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if err := l.process(r); err != nil {
+				b.Fatal(err)
+			}
+		})
+		done += fetches.NumRecords()
+		if done < p.records && time.Since(last) < commitInterval {
+			continue
+		}
+		if err := l.commit(ctx); err != nil {
+			b.Fatal(err)
+		}
+		last = time.Now()
+	}
+	return cpuTime(b) - start
+}
+
+func (l *loop) process(r *kgo.Record) error {
+	var bid bidRow
+	if err := json.Unmarshal(r.Value, &bid); err != nil {
+		return err
+	}
+	switch l.query {
+	case "q0":
+		return l.produce(r.Key, bid, r.Timestamp)
+	case "q2":
+		if bid.Auction%123 == 0 {
+			return l.produce(r.Key, priceRow{bid.Auction, bid.Price}, r.Timestamp)
+		}
+	case "q12e":
+		w := [2]int64{bid.Bidder, bid.TS - bid.TS%nexgen.WindowMillis}
+		l.counts[w]++
+		l.changed[w] = true
+	}
+	return nil
+}
+
+func (l *loop) produce(key []byte, row any, at time.Time) error {
+	value, err := json.Marshal(row)
+	if err != nil {
+		return err
+	}
+	l.client.Produce(context.Background(), &kgo.Record{Key: key, Value: value, Timestamp: at}, func(_ *kgo.Record, err error) {
+		if err != nil {
+			l.failed.CompareAndSwap(nil, &err)
+		}
+	})
+	return nil
+}
+
+func (l *loop) commit(ctx context.Context) error {
+	for w := range l.changed {
+		key := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(w[0])), uint64(w[1]))
+		if err := l.produce(key, countRow{w[0], w[1], l.counts[w]}, time.UnixMilli(w[1])); err != nil {
+			return err
+		}
+	}
+	clear(l.changed)
+	defer l.client.AllowRebalance()
+	if l.exact {
+		l.open = false
+		committed, err := l.session.End(ctx, kgo.TryCommit)
+		if err == nil && !committed {
+			err = fmt.Errorf("transaction aborted")
+		}
+		return err
+	}
+	if err := l.client.Flush(ctx); err != nil {
+		return err
+	}
+	if err := l.failed.Load(); err != nil {
+		return *err
+	}
+	return l.client.CommitUncommittedOffsets(ctx)
+}
