@@ -280,7 +280,9 @@ func (r *GroupRunner) conclude(rd *round) {
 func (r *GroupRunner) confirm(ctx context.Context, p *logicalPartition) {
 	ctx, cancel := settling(ctx)
 	defer cancel()
-	if err := r.snapshots.ConfirmSnapshot(ctx, p.snapshot); err != nil {
+	saved := p.snapshot
+	saved.Generation = p.generation
+	if err := r.snapshots.ConfirmSnapshot(ctx, saved); err != nil {
 		r.reportError(err)
 		return
 	}

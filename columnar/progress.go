@@ -35,8 +35,8 @@ type topicProgress struct {
 	committed    int64
 	hasCommitted bool
 
-	// sought says that the consumer was moved and has not shown since that it
-	// knows: its reported position does not count.
+	// sought says that the consumer was moved and has not polled since: the
+	// position that it reports may still be the old one.
 	sought bool
 	// misplaced says that the consumer has to be sought to processed before
 	// anything it delivers counts.
@@ -69,7 +69,6 @@ func (p *topicProgress) take(records []ConsumedRecord) {
 	if !p.known {
 		p.place(records[0].Offset)
 	}
-	p.sought = false
 	p.delivered = records[len(records)-1].Offset + 1
 	if len(p.queue) == 0 {
 		p.queue = slices.Clip(records)
@@ -90,10 +89,9 @@ func (p *topicProgress) queueBytes() int64 {
 // observe takes a position that the consumer reports: offsets below it that were
 // not delivered hold no record.
 func (p *topicProgress) observe(position int64) {
-	if p.sought && position != p.delivered {
+	if p.sought {
 		return
 	}
-	p.sought = false
 	if !p.known {
 		p.place(position)
 	}
@@ -187,7 +185,6 @@ type logicalPartition struct {
 
 	round        int64     // number of the next journal round
 	journalStale bool      // the journal may hold a round of that number
-	snapshotDue  bool      // state changed in a way that no journal can repeat
 	lastSnapshot time.Time // when the last snapshot was taken or tried
 }
 

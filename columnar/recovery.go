@@ -366,6 +366,19 @@ func (r *GroupRunner) loadAll(ctx context.Context, waiting []*logicalPartition) 
 func (r *GroupRunner) begin(p *logicalPartition, replay *replay) {
 	committed := p.recovery.committed
 	p.recovery, p.replay = nil, replay
+	// A topic without a record by the time of the snapshot begins where the
+	// journal saw it first.
+	seen := map[string]bool{}
+	for _, round := range replay.rounds {
+		for _, one := range round.ranges {
+			_, placed := replay.snapshot.Positions[TopicPartition{one.topic, p.number}]
+			if progress := p.topics[one.topic]; progress != nil && !placed && !seen[one.topic] {
+				progress.place(one.start)
+				r.seek(progress)
+			}
+			seen[one.topic] = true
+		}
+	}
 	if len(replay.until) == 0 && len(replay.rounds) == 0 {
 		r.goLive(p, committed)
 	}
@@ -529,8 +542,8 @@ func (r *GroupRunner) history(ctx context.Context, p *logicalPartition, chosen S
 
 // committed reports whether the group has committed everything in a round.
 // Without committed offsets nothing is known to be.
-func (j *journalRound) committed(p *logicalPartition, committed map[TopicPartition]int64) bool {
-	for _, one := range j.ranges {
+func (r *journalRound) committed(p *logicalPartition, committed map[TopicPartition]int64) bool {
+	for _, one := range r.ranges {
 		offset, ok := committed[TopicPartition{one.topic, p.number}]
 		if one.end > one.start && (!ok || one.end > offset) {
 			return false

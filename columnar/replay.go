@@ -72,9 +72,9 @@ func (r *GroupRunner) finishReplay(p *logicalPartition) {
 }
 
 // starts returns where the topics of a partition stood before a journaled round.
-func (j *journalRound) starts(partition int) map[TopicPartition]int64 {
-	starts := make(map[TopicPartition]int64, len(j.ranges))
-	for _, one := range j.ranges {
+func (r *journalRound) starts(partition int) map[TopicPartition]int64 {
+	starts := make(map[TopicPartition]int64, len(r.ranges))
+	for _, one := range r.ranges {
 		starts[TopicPartition{one.topic, partition}] = one.start
 	}
 	return starts
@@ -85,7 +85,10 @@ func (j *journalRound) starts(partition int) map[TopicPartition]int64 {
 func (r *GroupRunner) repeatRound(p *logicalPartition, round *journalRound) (bool, error) {
 	input := map[string][]ConsumedRecord{}
 	for _, one := range round.ranges {
-		progress := p.topic(one.topic)
+		progress := p.topics[one.topic]
+		if progress == nil {
+			return false, &ReplayError{p.number, fmt.Errorf("journaled round %d has records of topic %q, which is not assigned", round.number, one.topic)}
+		}
 		if progress.processed > one.start {
 			return false, &ReplayError{p.number, fmt.Errorf("%s/%d stands at offset %d, journaled round %d begins at %d",
 				progress.Topic, progress.Partition, progress.processed, round.number, one.start)}

@@ -216,6 +216,11 @@ func (r *GroupRunner) fetch(rd *round) error {
 	if err != nil {
 		return fmt.Errorf("columnar: polling: %w", err)
 	}
+	for _, p := range r.partitions {
+		for _, progress := range p.topics {
+			progress.sought = false
+		}
+	}
 	for _, tp := range slices.SortedFunc(maps.Keys(fetched), compareTopicPartitions) {
 		records := fetched[tp]
 		p := r.partitions[tp.Partition]

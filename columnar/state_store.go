@@ -96,7 +96,8 @@ type SnapshotStore interface {
 	// map.
 	LoadSnapshot(ctx context.Context, info SnapshotInfo) (map[string][]byte, error)
 	// ConfirmSnapshot marks a saved snapshot confirmed, and may delete the
-	// oldest ones that retention does not keep.
+	// oldest ones that retention does not keep. The generation in info is the
+	// caller's: one below the claimed one is a [*StaleOwnerError].
 	ConfirmSnapshot(ctx context.Context, info SnapshotInfo) error
 	// Abandon makes every snapshot of a partition with a higher sequence
 	// unusable for recovery. Unconfirmed ones may be deleted.
