@@ -203,3 +203,22 @@ func BenchmarkAvroEncodeStruct(b *testing.B) {
 		measure(b, func() error { _, err := s.AppendEncode(buffer, &value); return err })
 	})
 }
+
+// BenchmarkAvroSerde measures the whole way from a framed payload to a value
+// and back.
+func BenchmarkAvroSerde(b *testing.B) {
+	serde, cache := seededAvroSerde[benchOrder](b, benchSchema, 1)
+	cache.SeedWriterSchema(2, benchSchema)
+	value := benchValue()
+	payload, err := serde.Serialize("orders", value)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("deserialize", func(b *testing.B) {
+		measure(b, func() error { _, err := serde.Deserialize("orders", payload); return err })
+	})
+	buffer := make([]byte, 0, 256)
+	b.Run("append-serialize", func(b *testing.B) {
+		measure(b, func() error { _, err := serde.AppendSerialize(buffer, "orders", value); return err })
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"reflect"
+	"slices"
 	"time"
 	"unicode/utf8"
 	"unsafe"
@@ -154,18 +155,31 @@ func (w *avroBuffer) narrow(v float64) *AvroValueError {
 	return nil
 }
 
+// fewSymbols is the number of symbols up to which comparing one by one is faster
+// than a map.
+const fewSymbols = 8
+
 // symbolWriter returns what adds a symbol of the enum.
 func symbolWriter(s *avroplan.Schema) func(w *avroBuffer, symbol string) *AvroValueError {
-	index := make(map[string]int64, len(s.Symbols))
-	for i, symbol := range s.Symbols {
-		index[symbol] = int64(i)
+	find := func(symbol string) int { return slices.Index(s.Symbols, symbol) }
+	if len(s.Symbols) > fewSymbols {
+		index := make(map[string]int, len(s.Symbols))
+		for i, symbol := range s.Symbols {
+			index[symbol] = i
+		}
+		find = func(symbol string) int {
+			if i, ok := index[symbol]; ok {
+				return i
+			}
+			return -1
+		}
 	}
 	return func(w *avroBuffer, symbol string) *AvroValueError {
-		i, ok := index[symbol]
-		if !ok {
+		i := find(symbol)
+		if i < 0 {
 			return valueErrorf("%q is no symbol of enum %s", symbol, s.Name)
 		}
-		w.long(i)
+		w.long(int64(i))
 		return nil
 	}
 }

@@ -19,8 +19,9 @@ import (
 
 // avroCodec encodes and decodes values of one schema without a frame.
 type avroCodec[T any] struct {
-	schema *avroplan.Schema
-	format *avroFormat[T]
+	schema   *avroplan.Schema
+	format   *avroFormat[T]
+	decoders map[string]decoder[T] // by the writer's text
 }
 
 func newAvroCodec[T any](t testing.TB, text string, options ...SerdeOption) *avroCodec[T] {
@@ -33,7 +34,7 @@ func newAvroCodec[T any](t testing.TB, text string, options ...SerdeOption) *avr
 	if err != nil {
 		t.Fatalf("Parse(%s): %v", text, err)
 	}
-	return &avroCodec[T]{s, &avroFormat[T]{options: o.avro, text: text, schema: s}}
+	return &avroCodec[T]{s, &avroFormat[T]{options: o.avro, text: text, schema: s}, make(map[string]decoder[T])}
 }
 
 func (c *avroCodec[T]) encode(value T) (string, error) {
@@ -52,9 +53,13 @@ func (c *avroCodec[T]) decode(writer, data string) (T, error) {
 	if writer == "" {
 		writer = c.format.text
 	}
-	dec, err := c.format.compileDecoder(&writerSchema{text: writer})
-	if err != nil {
-		return zero, err
+	dec, ok := c.decoders[writer]
+	if !ok {
+		var err error
+		if dec, err = c.format.compileDecoder(&writerSchema{text: writer}); err != nil {
+			return zero, err
+		}
+		c.decoders[writer] = dec
 	}
 	body, err := hex.DecodeString(strings.ReplaceAll(data, " ", ""))
 	if err != nil {
@@ -87,6 +92,7 @@ func TestGenericAvroValuesHaveTheDocumentedGoTypes(t *testing.T) {
 		{"fixed", `{"type":"fixed","name":"F","size":3}`, [3]byte{1, 2, 3}, "010203"},
 		{"fixed of 16", `{"type":"fixed","name":"F","size":16}`, [16]byte{15: 9}, "00000000000000000000000000000009"},
 		{"enum", `{"type":"enum","name":"E","symbols":["A","B"]}`, "B", "02"},
+		{"enum of many", `{"type":"enum","name":"E","symbols":["A","B","C","D","E","F","G","H","I","J"]}`, "J", "12"},
 		{"array", `{"type":"array","items":"int"}`, []any{1, 2}, "04020400"},
 		{"empty array", `{"type":"array","items":"int"}`, []any{}, "00"},
 		{"map", `{"type":"map","values":"long"}`, map[string]any{"b": int64(2), "a": int64(1)}, "0402610202620400"},
@@ -407,6 +413,7 @@ func TestAvroWriterTakesOtherGoTypes(t *testing.T) {
 		{`"string"`, new(word("x")), "0278"},
 		{`{"type":"enum","name":"E","symbols":["A"]}`, word("A"), "00"},
 		{`{"type":"enum","name":"E","symbols":["A"]}`, "B", `"B" is no symbol of enum E`},
+		{`{"type":"enum","name":"E","symbols":["A","B","C","D","E","F","G","H","I","J"]}`, "K", `"K" is no symbol of enum E`},
 		{`{"type":"fixed","name":"F","size":2}`, []byte{1, 2}, "0102"},
 		{`{"type":"fixed","name":"F","size":2}`, []byte{1}, "1 bytes for the 2 of fixed F"},
 		{`{"type":"fixed","name":"F","size":2}`, [3]byte{}, "type [3]uint8 cannot be written as Avro fixed"},
