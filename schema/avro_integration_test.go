@@ -20,7 +20,7 @@ import (
 	"github.com/krabka-io/krabka-streams-go/schema"
 )
 
-const paymentSchema = `{
+const avroPaymentSchema = `{
 	"type": "record", "name": "Payment", "namespace": "shop", "doc": "A payment.", "aliases": ["Bill"],
 	"fields": [
 		{"name": "id", "type": "string"},
@@ -30,7 +30,7 @@ const paymentSchema = `{
 	]
 }`
 
-type payment struct {
+type avroPayment struct {
 	ID     string    `avro:"id"`
 	Amount *big.Rat  `avro:"amount"`
 	At     time.Time `avro:"at"`
@@ -89,7 +89,7 @@ func TestAvroEvolvesInTheRegistry(t *testing.T) {
 	subject := topic + "-value"
 	client := newRegistryClient(t)
 	cache := newRegistryCache(t, client)
-	id := register(t, newAvro[payment](t, paymentSchema, cache), cache, topic)
+	id := register(t, newAvro[avroPayment](t, avroPaymentSchema, cache), cache, topic)
 	if _, err := client.SetSubjectCompatibility(t.Context(), subject, "BACKWARD"); err != nil {
 		t.Fatal(err)
 	}
@@ -105,12 +105,12 @@ func TestAvroEvolvesInTheRegistry(t *testing.T) {
 		}
 	}
 	lookup := newRegistryCache(t, client, schema.WithRegisterMode(schema.LookupOnly))
-	if found := register(t, newAvro[payment](t, paymentSchema, lookup), lookup, topic); found != id {
+	if found := register(t, newAvro[avroPayment](t, avroPaymentSchema, lookup), lookup, topic); found != id {
 		t.Errorf("looked up id %d, want %d", found, id)
 	}
 
 	// A field with a default is compatible, one without is not.
-	added := strings.Replace(paymentSchema, `"default": 0}`, `"default": 0}, {"name": "note", "type": ["null", "string"], "default": null}`, 1)
+	added := strings.Replace(avroPaymentSchema, `"default": 0}`, `"default": 0}, {"name": "note", "type": ["null", "string"], "default": null}`, 1)
 	cache = newRegistryCache(t, client)
 	if second := register(t, newAvro[any](t, added, cache), cache, topic); second == id {
 		t.Errorf("the second version has the first one's id %d", id)
@@ -118,7 +118,7 @@ func TestAvroEvolvesInTheRegistry(t *testing.T) {
 	if versions, err := client.Versions(t.Context(), subject); err != nil || len(versions) != 2 {
 		t.Errorf("Versions = %v, %v", versions, err)
 	}
-	broken := strings.Replace(paymentSchema, `"default": 0}`, `"default": 0}, {"name": "must", "type": "string"}`, 1)
+	broken := strings.Replace(avroPaymentSchema, `"default": 0}`, `"default": 0}, {"name": "must", "type": "string"}`, 1)
 	cache = newRegistryCache(t, client)
 	newAvro[any](t, broken, cache).RegisterSubject(topic)
 	if err := cache.Prewarm(t.Context()); !errors.Is(err, schema.ErrIncompatible) {
@@ -168,7 +168,7 @@ func TestAvroReferencesInTheRegistry(t *testing.T) {
 
 func TestUnknownAvroIDInTheRegistry(t *testing.T) {
 	cache := newRegistryCache(t, newRegistryClient(t))
-	reader := newAvro[any](t, paymentSchema, cache)
+	reader := newAvro[any](t, avroPaymentSchema, cache)
 	const unknown = 2147483000
 	var unavailable *schema.SchemaUnavailableError
 	if _, err := cache.AwaitWriterSchema(t.Context(), unknown); !errors.As(err, &unavailable) || !errors.Is(err, schema.ErrNotFound) {
@@ -195,9 +195,9 @@ func TestAvroThroughARealTopic(t *testing.T) {
 
 	client := newRegistryClient(t)
 	cache := newRegistryCache(t, client)
-	writer := newAvro[*payment](t, paymentSchema, cache)
+	writer := newAvro[*avroPayment](t, avroPaymentSchema, cache)
 	register(t, writer, cache, topic)
-	sent := []*payment{
+	sent := []*avroPayment{
 		{"p-1", big.NewRat(1999, 100), time.UnixMilli(1700000000123).UTC(), 3},
 		nil,
 		{"p-2", big.NewRat(-1, 100), time.UnixMilli(0).UTC(), 0},
