@@ -60,7 +60,7 @@ func newBuiltTopology(mem memory.Allocator, nodes []*node) *BuiltTopology {
 		switch n.kind {
 		case lateRowsNode:
 			b.lateReader[n.parents[0]] = true
-		case operatorNode, processorNode:
+		case operatorNode, processorNode, joinNode:
 			b.kept = true
 		}
 	}
@@ -385,7 +385,7 @@ func (b *BuiltTopology) populate(partition int, p *partitionState) {
 			p.mu.Unlock()
 		}
 	}()
-	nodes := newInstances(b.nodes, spares)
+	nodes := newInstances(b.nodes, spares, b.mem)
 	for i, made := range nodes {
 		if b.lateReader[i] {
 			g, _ := made.operator.groupBy()

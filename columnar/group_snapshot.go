@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 )
 
 // Versions of the snapshot of a group-by: the first byte. Version 1 lists the
@@ -69,7 +72,11 @@ func (g *groupKernel) snapshot() ([]byte, error) {
 	w.block([]byte(g.spec.layout()))
 	w.uint64(uint64(s.streamTime))
 	w.uint64(uint64(s.late))
-	w.block(nil)
+	schema, err := encodeSchema(s.schema)
+	if err != nil {
+		return nil, fmt.Errorf("cannot snapshot groupBy state: %w", err)
+	}
+	w.block(schema)
 	w.uint32(uint32(len(groups)))
 	for _, key := range s.table.keys {
 		w.byte(byte(key.kind()))
@@ -126,7 +133,10 @@ func (g *groupKernel) readVersion2(body []byte) (*groupState, error) {
 	}
 	s := newGroupState(g.spec)
 	s.streamTime, s.late = r.int64(), r.int64()
-	r.block()
+	var err error
+	if s.schema, err = decodeSchema(r.block()); err != nil {
+		return nil, err
+	}
 	// A group takes at least nine bytes for each key and eight for each aggregate.
 	groups := r.count(9*len(s.table.keys) + 8*len(s.aggregates))
 	if groups > g.spec.limit {
@@ -199,4 +209,34 @@ func (s *groupState) finishRestore(groups int) error {
 	s.compactAt = max(minCompaction, groups*2)
 	s.mark()
 	return nil
+}
+
+// encodeSchema returns a schema as an Arrow IPC stream with an empty batch; nil
+// is empty.
+func encodeSchema(schema *arrow.Schema) ([]byte, error) {
+	if schema == nil {
+		return nil, nil
+	}
+	columns := make([]arrow.Array, schema.NumFields())
+	for i, field := range schema.Fields() {
+		data := emptyData(field.Type)
+		columns[i] = array.MakeFromData(data)
+		data.Release()
+	}
+	defer releaseArrays(columns)
+	batch := array.NewRecordBatch(schema, columns, 0)
+	defer batch.Release()
+	return NewIPCSerde(stateMemory).Serialize("", batch)
+}
+
+func decodeSchema(stream []byte) (*arrow.Schema, error) {
+	if len(stream) == 0 {
+		return nil, nil
+	}
+	batch, err := NewIPCSerde(stateMemory).Deserialize("", stream)
+	if err != nil {
+		return nil, err
+	}
+	defer batch.Release()
+	return batch.Schema(), nil
 }

@@ -5,6 +5,8 @@ package columnar
 import (
 	"errors"
 	"sync"
+
+	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // partitionState is what a topology holds for one logical partition.
@@ -28,12 +30,13 @@ type partitionState struct {
 type instance struct {
 	operator  *BuiltinOp
 	processor Processor
+	join      *joinState
 	state     keeper // nil for a node without state
 }
 
 // newInstances makes what one logical partition needs of each node. spares are
 // processors of the user that exist already.
-func newInstances(nodes []*node, spares map[int]Processor) []instance {
+func newInstances(nodes []*node, spares map[int]Processor, mem memory.Allocator) []instance {
 	instances := make([]instance, len(nodes))
 	for i, n := range nodes {
 		switch n.kind {
@@ -46,6 +49,9 @@ func newInstances(nodes []*node, spares map[int]Processor) []instance {
 				processor = n.factory()
 			}
 			instances[i] = instanceOf(processor)
+		case joinNode:
+			join := newJoinState(n.join, mem)
+			instances[i] = instance{join: join, state: join}
 		}
 	}
 	return instances

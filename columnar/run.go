@@ -72,6 +72,8 @@ func (r *run) step(i int, n *node) error {
 		return r.process(i, n)
 	case mergeNode:
 		return r.merge(i, n)
+	case joinNode:
+		return r.join(i, n)
 	case lateRowsNode:
 		for _, late := range r.late[n.parents[0]] {
 			late.batch.Retain()
@@ -222,6 +224,25 @@ func (r *run) merge(i int, n *node) error {
 		return r.failure(n, topic, err)
 	}
 	r.emit(i, merged, topic)
+	return nil
+}
+
+func (r *run) join(i int, n *node) error {
+	join := r.state.nodes[i].join
+	if r.advance != nil {
+		join.advance(*r.advance)
+	}
+	left, right := r.outputs[n.parents[0]], r.outputs[n.parents[1]]
+	if len(left) == 0 && len(right) == 0 {
+		return nil
+	}
+	joined, err := join.process(left, right)
+	if err != nil {
+		return r.failure(n, "", err)
+	}
+	for _, batch := range joined {
+		r.emit(i, batch, "")
+	}
 	return nil
 }
 

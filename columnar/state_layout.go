@@ -13,7 +13,8 @@ const processorLayout = "processor"
 // stateNode is a node that keeps state.
 type stateNode struct {
 	name   string
-	layout string   // identifies the form of the state
+	layout string // identifies the form of the state
+	join   bool
 	topics []string // that reach the node, ascending
 }
 
@@ -27,11 +28,13 @@ func (b *BuiltTopology) stateNodes() []stateNode {
 		switch n.kind {
 		case operatorNode:
 			layout = n.operator.layout
+		case joinNode:
+			layout = n.join.layout()
 		case processorNode:
 			layout = b.processorLayout(i)
 		}
 		if layout != "" {
-			nodes = append(nodes, stateNode{name: n.name, layout: layout, topics: reach[i]})
+			nodes = append(nodes, stateNode{name: n.name, layout: layout, join: n.kind == joinNode, topics: reach[i]})
 		}
 	}
 	return nodes

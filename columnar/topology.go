@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
@@ -24,6 +25,7 @@ const (
 	operatorNode
 	processorNode
 	mergeNode
+	joinNode
 	sinkNode
 	passThroughNode
 	lateRowsNode
@@ -40,6 +42,7 @@ type node struct {
 	codec    BatchCodec       // source, sink
 	operator *BuiltinOp       // operator
 	factory  func() Processor // processor
+	join     Join             // join
 }
 
 // Topology is a graph of nodes under construction. A node is added below nodes
@@ -110,6 +113,28 @@ func (t *Topology) AddMerge(name string, parents []Node) (Node, error) {
 		merge.parents = append(merge.parents, parent.index)
 	}
 	return t.add(merge), nil
+}
+
+// AddJoin adds a node that pairs the rows of left and right as join says. The
+// topics behind both must have equal partition counts and equal keys in equal
+// partitions.
+func (t *Topology) AddJoin(name string, join Join, left, right Node) (Node, error) {
+	if err := t.checkParents(left, right); err != nil {
+		return invalidNode(name, err)
+	}
+	if left == right {
+		return invalidNode(name, errors.New("a join needs two different parents"))
+	}
+	if join.Window < 0 {
+		return invalidNode(name, errors.New("window must not be negative"))
+	}
+	if join.Window > 0 && join.Window < time.Millisecond {
+		return invalidNode(name, errors.New("window must use millisecond precision"))
+	}
+	if join.MaxRows < 0 {
+		return invalidNode(name, errors.New("maximum number of rows must not be negative"))
+	}
+	return t.add(&node{name: name, kind: joinNode, parents: []int{left.index, right.index}, join: join}), nil
 }
 
 // AddLateRows adds a node that receives the rows which windowed, an operator

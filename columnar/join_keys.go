@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// joinKeys numbers the keys of a join and holds, for each key, a list of the
+// rows of each side. Changes to lists are remembered since the latest commit.
+type joinKeys struct {
+	table groupTable
+	lists listCells
+	// compactAt is the number of rows from which on it is worth looking for rows
+	// that are not kept any more.
+	compactAt int
+
+	committed int // keys
+	undo      []listUndo
+	ids       []uint32
+}
+
+// listCells is the place of two lists in the row of a key: for each side the
+// first and the last row, counted from 1, in one word.
+type listCells struct{ cell }
+
+func (*listCells) width() int { return 2 }
+
+// unsorted is the flag in the header of a key that says that the list of a side
+// is not in the order of time.
+func unsorted(side int) uint64 { return 1 << (firstNull + 1 + side) }
+
+// rowList is the list of rows of one side with one key.
+type rowList struct {
+	head, tail uint32 // noGroup if the list is empty
+	sorted     bool   // by time
+}
+
+// listUndo is a list as it was.
+type listUndo struct {
+	id     uint32
+	side   int
+	former rowList
+}
+
+func newJoinKeys(kind valueKind) *joinKeys {
+	k := &joinKeys{compactAt: minCompaction}
+	k.table = groupTable{slots: make([]uint64, minSlots), limit: maxGroups}
+	k.arrange(kind)
+	return k
+}
+
+// arrange makes the keys ones of a kind; there are none yet.
+func (k *joinKeys) arrange(kind valueKind) {
+	k.table.keys = []keyColumn{newKeyColumn(kind, 0)}
+	k.table.rows.reshape(0)
+	k.table.rows.relayout([]placeable{k.table.keys[0], &k.lists}, nil)
+}
+
+func (k *joinKeys) kind() valueKind { return k.table.keys[0].kind() }
+
+// accept makes the keys take values of a type. Both sides have keys of one
+// kind.
+func (k *joinKeys) accept(dt arrow.DataType) error {
+	kind := kindOf(dt)
+	switch {
+	case kind == anyKind || kind == k.kind():
+		return nil
+	case k.table.groups > 0:
+		return fmt.Errorf("the join key is of type %s, but keys so far are of kind %s", dt, k.kind())
+	}
+	k.arrange(kind)
+	return nil
+}
+
+// lookup returns the numbers of the keys in a plain array without nulls. The
+// result is valid until the next call.
+func (k *joinKeys) lookup(arr arrow.Array) ([]uint32, error) {
+	ids := resized(&k.ids, arr.Len())
+	if len(ids) == 0 {
+		return ids, nil
+	}
+	if err := k.table.keys[0].load(arr); err != nil {
+		return nil, err
+	}
+	for first := 0; first < len(ids); first += chunkRows {
+		if err := k.table.lookup(ids[first:min(first+chunkRows, len(ids))], first); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+func (k *joinKeys) list(side int, id uint32) rowList {
+	word := *k.lists.word(id, side)
+	return rowList{
+		head: uint32(word>>32) - 1, tail: uint32(word) - 1,
+		sorted: *k.table.rows.header(id)&unsorted(side) == 0,
+	}
+}
+
+// set changes a list.
+func (k *joinKeys) set(side int, id uint32, list rowList) {
+	if int(id) < k.committed {
+		k.undo = append(k.undo, listUndo{id: id, side: side, former: k.list(side, id)})
+	}
+	k.put(side, id, list)
+}
+
+func (k *joinKeys) put(side int, id uint32, list rowList) {
+	*k.lists.word(id, side) = uint64(list.head+1)<<32 | uint64(list.tail+1)
+	header := k.table.rows.header(id)
+	if *header &^= unsorted(side); !list.sorted {
+		*header |= unsorted(side)
+	}
+}
+
+// link appends a row of a side to the list of its key.
+func (k *joinKeys) link(side int, id, row uint32, of *joinSide) {
+	list := k.list(side, id)
+	if list.head == noGroup {
+		list.head, list.sorted = row, true
+	} else {
+		of.rows[list.tail].next = row
+		list.sorted = list.sorted && of.rows[list.tail].time <= of.rows[row].time
+	}
+	list.tail = row
+	k.set(side, id, list)
+}
+
+// skip takes rows off the beginning of a list as long as dead is true for them,
+// and returns what is left.
+func (k *joinKeys) skip(side int, id uint32, of *joinSide, dead func(row uint32) bool) rowList {
+	list := k.list(side, id)
+	head := list.head
+	for head != noGroup && dead(head) {
+		head = of.rows[head].next
+	}
+	if head == list.head {
+		return list
+	}
+	if list.head = head; head == noGroup {
+		list.tail = noGroup
+	}
+	k.set(side, id, list)
+	return list
+}
+
+func (k *joinKeys) mark() {
+	k.committed = k.table.groups
+	k.undo = k.undo[:0]
+}
+
+func (k *joinKeys) rollback(sides [2]*joinSide) {
+	for i := len(k.undo) - 1; i >= 0; i-- {
+		undo := k.undo[i]
+		k.put(undo.side, undo.id, undo.former)
+		if undo.former.tail != noGroup {
+			sides[undo.side].rows[undo.former.tail].next = noGroup
+		}
+	}
+	k.table.truncate(k.committed)
+	k.mark()
+}
+
+// keep leaves only the keys that are used, with empty lists, and returns their
+// numbers by the numbers that they had.
+func (k *joinKeys) keep(used []bool) []uint32 {
+	keys, numbers := numbered(used)
+	k.table.keep(keys)
+	for id := range uint32(len(keys)) {
+		k.put(0, id, rowList{head: noGroup, tail: noGroup, sorted: true})
+		k.put(1, id, rowList{head: noGroup, tail: noGroup, sorted: true})
+	}
+	// What is remembered belongs to the numbers before.
+	k.committed = 0
+	return numbers
+}

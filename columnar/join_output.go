@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// output returns the pairs as batches that the caller owns: one, unless the
+// schema of a side has changed.
+func (j *joinState) output() (batches []arrow.RecordBatch, err error) {
+	if len(j.pairs[0]) == 0 {
+		return nil, nil
+	}
+	finished := false
+	defer func() {
+		if !finished {
+			releaseBatches(batches)
+		}
+	}()
+	for _, pairs := range j.splitBySchema() {
+		batch, err := j.outputBatch(pairs)
+		if err != nil {
+			return batches, err
+		}
+		batches = append(batches, batch)
+	}
+	finished = true
+	return batches, nil
+}
+
+func releaseBatches(batches []arrow.RecordBatch) {
+	for _, batch := range batches {
+		batch.Release()
+	}
+}
+
+// splitBySchema returns the pairs in sets whose rows have one schema a side, in
+// the order in which the sets begin.
+func (j *joinState) splitBySchema() []joinPairs {
+	if j.sides[0].oneSchema() && j.sides[1].oneSchema() {
+		return []joinPairs{j.pairs}
+	}
+	var sets []joinPairs
+	index := make(map[[2]*arrow.Schema]int)
+	for i, left := range j.pairs[0] {
+		right := j.pairs[1][i]
+		schemas := [2]*arrow.Schema{j.sides[0].schemaOf(left), j.sides[1].schemaOf(right)}
+		set, ok := index[schemas]
+		if !ok {
+			set = len(sets)
+			index[schemas] = set
+			sets = append(sets, joinPairs{})
+		}
+		sets[set][0], sets[set][1] = append(sets[set][0], left), append(sets[set][1], right)
+	}
+	return sets
+}
+
+func (s *joinSide) oneSchema() bool {
+	for _, chunk := range s.chunks {
+		if chunk.batch.Schema() != s.chunks[0].batch.Schema() {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *joinSide) schemaOf(row uint32) *arrow.Schema { return s.chunks[s.chunkOf(row)].batch.Schema() }
+
+// outputBatch returns pairs whose rows have one schema a side.
+func (j *joinState) outputBatch(pairs joinPairs) (arrow.RecordBatch, error) {
+	left, err := j.sides[0].gather(j.mem, pairs[0])
+	if err != nil {
+		return nil, onSide(0, err)
+	}
+	defer left.Release()
+	right, err := j.sides[1].gather(j.mem, pairs[1])
+	if err != nil {
+		return nil, onSide(1, err)
+	}
+	defer right.Release()
+	schema, err := j.outputSchema(left.Schema(), right.Schema())
+	if err != nil {
+		return nil, err
+	}
+	payload := payloadColumns(left.Schema())
+	columns := slices.Concat(left.Columns()[:payload], right.Columns())
+	var absent []arrow.Array
+	defer func() { releaseArrays(absent) }()
+	for _, field := range joinMetadata {
+		column := columnNamed(left, field.Name)
+		if column == nil {
+			if column, err = newNullArray(j.mem, field.Type, len(pairs[0])); err != nil {
+				return nil, err
+			}
+			absent = append(absent, column)
+		}
+		columns = append(columns, column)
+	}
+	return array.NewRecordBatch(schema, columns, int64(len(pairs[0]))), nil
+}
+
+// payloadColumns returns the number of payload columns, which come first.
+func payloadColumns(schema *arrow.Schema) int {
+	count := 0
+	for count < schema.NumFields() && !isReservedColumn(schema.Field(count).Name) {
+		count++
+	}
+	return count
+}
+
+func (j *joinState) outputSchema(left, right *arrow.Schema) (*arrow.Schema, error) {
+	if schema, ok := j.schemas[[2]*arrow.Schema{left, right}]; ok {
+		return schema, nil
+	}
+	fields := slices.Concat(left.Fields()[:payloadColumns(left)], right.Fields())
+	seen := make(map[string]bool, len(fields))
+	for _, field := range fields {
+		if seen[field.Name] || isReservedColumn(field.Name) {
+			return nil, &ColumnError{Column: field.Name, Row: noRow, Cause: fmt.Errorf("joined Arrow column name collides: %s", field.Name)}
+		}
+		seen[field.Name] = true
+	}
+	for _, field := range joinMetadata {
+		if column := firstColumn(left, field.Name); column >= 0 {
+			field = left.Field(column)
+		}
+		fields = append(fields, field)
+	}
+	schema := arrow.NewSchema(fields, nil)
+	if len(j.schemas) > maxJoinSchemas || j.schemas == nil {
+		j.schemas = make(map[[2]*arrow.Schema]*arrow.Schema)
+	}
+	j.schemas[[2]*arrow.Schema{left, right}] = schema
+	return schema, nil
+}
+
+// maxJoinSchemas bounds the schemas that are kept at hand.
+const maxJoinSchemas = 16
+
+// gather returns rows that have one schema, as a batch that the caller owns.
+func (s *joinSide) gather(mem memory.Allocator, rows []uint32) (arrow.RecordBatch, error) {
+	local := make([][]int32, len(s.chunks)) // rows by chunk
+	chunk, place := s.chunkOf(rows[0]), make([]int32, len(rows))
+	for i, row := range rows {
+		if start := s.chunks[chunk].start; int(row) < start || int(row)-start >= int(s.chunks[chunk].batch.NumRows()) {
+			chunk = s.chunkOf(row)
+		}
+		place[i] = int32(len(local[chunk]))
+		local[chunk] = append(local[chunk], int32(int(row)-s.chunks[chunk].start))
+	}
+	if len(local[chunk]) == len(rows) {
+		return gatherBatch(mem, s.chunks[chunk].batch, local[chunk])
+	}
+	// The rows of each batch, one after the other, and then in order.
+	var parts []arrow.RecordBatch
+	defer func() { releaseBatches(parts) }()
+	starts, total := make([]int32, len(s.chunks)), int32(0)
+	for i, rows := range local {
+		starts[i] = total
+		if len(rows) == 0 {
+			continue
+		}
+		part, err := gatherBatch(mem, s.chunks[i].batch, rows)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part)
+		total += int32(len(rows))
+	}
+	for i, row := range rows {
+		place[i] += starts[s.chunkOf(row)]
+	}
+	joined, err := concatBatches(mem, parts)
+	if err != nil {
+		return nil, err
+	}
+	defer joined.Release()
+	return gatherBatch(mem, joined, place)
+}

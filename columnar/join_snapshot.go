@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+)
+
+// Versions of the snapshot of a join: the first four bytes. Version 1 lists
+// whole batches and is read only. Version 2 is:
+//
+//	uint32 version
+//	block  layout of the join
+//	int64  latest timestamp of the left side, int64 of the right side
+//	byte   kind of the keys
+//	uint32 number of keys, keys
+//	for each side:
+//	    uint32 number of rows
+//	    int64  timestamp of each row
+//	    uint32 number of the key of each row
+//	    uint32 number of batches, and for each a block with an Arrow IPC stream;
+//	           the batches hold the columns of the rows in their order
+//	uint32 CRC-32C of everything before it
+//
+// Version 1 has, behind the version, the stream time as int64 and for each side
+// the number of batches as uint32, and for each batch its latest timestamp as
+// int64, a uint32 length and an Arrow IPC stream.
+const (
+	joinSnapshotVersion1 = 1
+	joinSnapshotVersion  = 2
+)
+
+func (j *joinState) snapshot() ([]byte, error) {
+	var w snapshotWriter
+	w.uint32(joinSnapshotVersion)
+	w.block([]byte(j.spec.layout()))
+	var live [2][]uint32
+	used := make([]bool, j.keys.table.groups)
+	for i, side := range j.sides {
+		w.uint64(uint64(side.time))
+		live[i] = side.live(j.window, j.sides[1-i].time)
+		for _, row := range live[i] {
+			used[side.rows[row].key] = true
+		}
+	}
+	keys, numbers := numbered(used)
+	w.byte(byte(j.keys.kind()))
+	w.uint32(uint32(len(keys)))
+	j.keys.table.keys[0].encode(&w, keys)
+	for i, side := range j.sides {
+		if err := side.encode(&w, live[i], numbers); err != nil {
+			return nil, fmt.Errorf("cannot snapshot join state: %w", onSide(i, err))
+		}
+	}
+	return w.seal(), nil
+}
+
+func (s *joinSide) encode(w *snapshotWriter, rows, numbers []uint32) error {
+	chunks, err := s.chunksOf(rows)
+	if err != nil {
+		return err
+	}
+	w.uint32(uint32(len(rows)))
+	for _, row := range rows {
+		w.uint64(uint64(s.rows[row].time))
+	}
+	for _, row := range rows {
+		w.uint32(numbers[s.rows[row].key])
+	}
+	w.uint32(uint32(len(chunks)))
+	serde := NewIPCSerde(stateMemory)
+	for _, chunk := range chunks {
+		stream, err := serde.Serialize("", chunk.batch)
+		if err != nil {
+			return err
+		}
+		w.block(stream)
+	}
+	return nil
+}
+
+func (j *joinState) restore(snapshot []byte) error {
+	content, err := j.readSnapshot(snapshot)
+	if err != nil {
+		return err
+	}
+	if j.former == nil {
+		former := j.joinContent
+		j.former = &former
+	}
+	j.joinContent = *content
+	return nil
+}
+
+func (j *joinState) readSnapshot(snapshot []byte) (*joinContent, error) {
+	r := &snapshotReader{data: snapshot}
+	var content *joinContent
+	var err error
+	switch version := r.uint32(); {
+	case r.err == nil && version == joinSnapshotVersion1:
+		content, err = j.readVersion1(r)
+	case r.err == nil && version == joinSnapshotVersion:
+		var body []byte
+		if body, err = unsealed(snapshot); err == nil {
+			content, err = j.readVersion2(&snapshotReader{data: body[4:]})
+		}
+	default:
+		return nil, errors.New("unsupported join snapshot version")
+	}
+	switch {
+	case errors.Is(err, errTrailingBytes):
+		return nil, errors.New("trailing bytes in join snapshot")
+	case err != nil:
+		return nil, fmt.Errorf("cannot restore join state: %w", err)
+	}
+	content.keys.mark()
+	for _, side := range content.sides {
+		side.mark()
+	}
+	return content, nil
+}
+
+func (j *joinState) readVersion2(r *snapshotReader) (*joinContent, error) {
+	if layout := string(r.block()); r.err == nil && layout != j.spec.layout() {
+		return nil, &StateLayoutError{Saved: layout, Want: j.spec.layout()}
+	}
+	c := j.newContent()
+	for _, side := range c.sides {
+		side.time = r.int64()
+	}
+	kind := valueKind(r.byte())
+	if kind > nestedKind {
+		return nil, fmt.Errorf("unknown kind of keys %d in snapshot", kind)
+	}
+	keys := r.count(9)
+	if r.err != nil {
+		return nil, r.err
+	}
+	c.keys.arrange(kind)
+	c.keys.table.rows.grow(keys)
+	c.keys.table.keys[0].decode(r, keys)
+	if r.err != nil {
+		return nil, r.err
+	}
+	if err := c.keys.table.index(keys); err != nil {
+		return nil, err
+	}
+	for i, side := range c.sides {
+		if err := side.decode(r, keys, j.spec.MaxRows); err != nil {
+			return nil, onSide(i, err)
+		}
+	}
+	r.end()
+	if r.err != nil {
+		return nil, r.err
+	}
+	for i, side := range c.sides {
+		for row := range side.rows {
+			if plusMillis(side.rows[row].time, j.window) >= c.sides[1-i].time {
+				c.keys.link(i, side.rows[row].key, uint32(row), side)
+			}
+		}
+	}
+	return &c, nil
+}
+
+func (s *joinSide) decode(r *snapshotReader, keys, limit int) error {
+	rows := r.count(12)
+	if limit > 0 && rows > limit {
+		return &StateLimitError{Limit: limit}
+	}
+	times := decodeWords[int64](r, rows)
+	numbers := snapshotReader{data: r.take(uint64(rows) * 4)}
+	for _, time := range times {
+		number := numbers.uint32()
+		if r.err == nil && int(number) >= keys {
+			return fmt.Errorf("there is no key %d", number)
+		}
+		s.rows = append(s.rows, joinRow{time: time, key: number, next: noGroup})
+	}
+	serde, start := NewIPCSerde(stateMemory), 0
+	for i := r.count(8); i > 0 && r.err == nil; i-- {
+		batch, err := ownBatch(serde, r.block())
+		if err != nil {
+			return err
+		}
+		if batch.NumRows() == 0 {
+			return errors.New("a batch is empty")
+		}
+		s.chunks = append(s.chunks, joinChunk{start: start, batch: batch})
+		start += int(batch.NumRows())
+	}
+	if r.err == nil && start != rows {
+		return fmt.Errorf("batches have %d rows, not %d", start, rows)
+	}
+	return r.err
+}
+
+// ownBatch reads a batch that shares no memory with the stream.
+func ownBatch(serde *IPCSerde, stream []byte) (arrow.RecordBatch, error) {
+	batch, err := serde.Deserialize("", append([]byte{}, stream...))
+	if err == nil && batch == nil {
+		err = errors.New("there is no batch")
+	}
+	return batch, err
+}
+
+func (j *joinState) readVersion1(r *snapshotReader) (*joinContent, error) {
+	r.int64() // the stream time of both sides, which the rows tell as well
+	filled := newJoinState(j.spec, j.mem)
+	serde := NewIPCSerde(stateMemory)
+	for side := range filled.sides {
+		for i := r.count(12); i > 0 && r.err == nil; i-- {
+			r.int64() // the latest timestamp of the batch
+			stream := r.take(uint64(r.uint32()))
+			if r.err != nil {
+				break
+			}
+			batch, err := ownBatch(serde, stream)
+			if err != nil {
+				return nil, err
+			}
+			if err := filled.keep(side, batch); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r.end()
+	return &filled.joinContent, r.err
+}
+
+// numbered returns the positions that are used, and the number of each used
+// position among them.
+func numbered(used []bool) (positions, numbers []uint32) {
+	numbers = make([]uint32, len(used))
+	for i, isUsed := range used {
+		if numbers[i] = math.MaxUint32; isUsed {
+			numbers[i] = uint32(len(positions))
+			positions = append(positions, uint32(i))
+		}
+	}
+	return positions, numbers
+}
