@@ -491,6 +491,22 @@ func TestTwoSchemasOfOneSubjectKeepTheirIDs(t *testing.T) {
 	}
 }
 
+func TestAnEmptyBodyBehindAHeaderIsNoTombstone(t *testing.T) {
+	cache := seededCache(t, "t-value", 1, "W")
+	o, err := serdeOptionsFor(KindProtobuf, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serde := new(serdeCore[any])
+	if err := serde.init(serdeSpec{kind: KindProtobuf, text: "W"}, cache, RoleValue, o, constantFormat{}); err != nil {
+		t.Fatal(err)
+	}
+	payload, headers, err := serde.SerializeWithHeaders("t", []byte{}, nil)
+	if err != nil || payload == nil || len(payload) != 0 || len(headers) != 1 {
+		t.Errorf("an empty body became %#v with %v, %v", payload, headers, err)
+	}
+}
+
 func TestTheFramePathDoesNotAllocate(t *testing.T) {
 	cache := seededCache(t, "t-value", 1, "W")
 	o, err := serdeOptionsFor(KindProtobuf, nil)
