@@ -28,6 +28,9 @@ const (
 	defaultBackoff        = 50 * time.Millisecond
 	defaultMaxBackoff     = 2 * time.Second
 
+	// maxIdleConns keeps the connections of a prewarm for the next requests.
+	maxIdleConns = 16
+
 	// maxRetryAfter is the longest pause that a registry can impose on a caller;
 	// an answer that asks for more ends the call.
 	maxRetryAfter = 30 * time.Second
@@ -177,6 +180,7 @@ func (c *RegistryClient) newHTTPClient() *http.Client {
 		client = *c.options.httpClient
 	} else {
 		c.ownTransport = http.DefaultTransport.(*http.Transport).Clone()
+		c.ownTransport.MaxIdleConnsPerHost = maxIdleConns
 		if c.options.tlsConfig != nil {
 			c.ownTransport.TLSClientConfig = c.options.tlsConfig
 		}
