@@ -189,10 +189,7 @@ func (c *connection) topicDetails(ctx context.Context, topics []string) (kadm.To
 	for {
 		metadata, err := c.admin.Metadata(ctx, topics...)
 		if err != nil {
-			if isContext(err) && ctx.Err() != nil {
-				return nil, fmt.Errorf("kafka: metadata of topics %q: %w", topics, err)
-			}
-			return nil, c.typed(fmt.Sprintf("metadata of topics %q", topics), err)
+			return nil, c.topicsError(ctx, fmt.Sprintf("metadata of topics %q", topics), topics, err)
 		}
 		problems := topicProblems(metadata.Topics, topics)
 		if len(problems) == 0 {
@@ -203,6 +200,24 @@ func (c *connection) topicDetails(ctx context.Context, topics []string) (kadm.To
 			return nil, joined
 		}
 	}
+}
+
+// topicsError types an error of a request about several topics. A refusal does
+// not say which of them it is about, so each is asked for alone.
+func (c *connection) topicsError(ctx context.Context, doing string, topics []string, err error) error {
+	if !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		return c.typed(doing, err)
+	}
+	var problems []error
+	for _, topic := range topics {
+		if _, one := c.admin.Metadata(ctx, topic); len(topics) == 1 || errors.Is(one, kerr.TopicAuthorizationFailed) {
+			problems = append(problems, topicError(topic, -1, err))
+		}
+	}
+	if len(problems) == 0 {
+		return c.typed(doing, err)
+	}
+	return errors.Join(problems...)
 }
 
 func topicProblems(details kadm.TopicDetails, topics []string) []error {

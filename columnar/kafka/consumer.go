@@ -35,8 +35,10 @@ const (
 	// rangeTimeout bounds how long an error waits for what makes it complete.
 	rangeTimeout = 2 * time.Second
 	// probeAfter is how long a partition that has not reached an end that was
-	// asked for stays quiet before a gap is looked for.
-	probeAfter = 50 * time.Millisecond
+	// asked for stays quiet before a gap is looked for. The time doubles while
+	// that finds nothing, up to probeAfterMax.
+	probeAfter    = 50 * time.Millisecond
+	probeAfterMax = 2 * time.Second
 )
 
 // unknown is an offset that is not known.
@@ -51,6 +53,7 @@ type partition struct {
 	rewound   int64 // lowest offset sought since the last commit
 	end       int64 // end offset that somebody asked for
 	fault     *fault
+	paused    bool
 }
 
 // fault is an error that a partition answers with, again and again.
@@ -72,9 +75,9 @@ func (p *partition) base() int64 {
 	return p.start
 }
 
-// awaited reports whether an end was asked for that is not reached.
+// awaited reports whether an end was asked for that is not reached and can be.
 func (p *partition) awaited() bool {
-	return p.end != unknown && p.position != unknown && p.position < p.end
+	return !p.paused && p.fault == nil && p.end != unknown && p.position != unknown && p.position < p.end
 }
 
 // consumer is what members and readers share: fetching with exact positions.
@@ -85,7 +88,9 @@ type consumer struct {
 
 	mu         sync.Mutex // guards the fields below
 	partitions map[columnar.TopicPartition]*partition
+	paused     map[columnar.TopicPartition]bool
 	pollLimit  int
+	probeAfter time.Duration
 	pending    []error
 	outside    []*columnar.OffsetOutOfRangeError // of pending, without the range
 }
@@ -95,7 +100,9 @@ func newConsumer(c *connection) *consumer {
 		connection: c,
 		closing:    make(chan struct{}),
 		partitions: map[columnar.TopicPartition]*partition{},
+		paused:     map[columnar.TopicPartition]bool{},
 		pollLimit:  defaultPollRecords,
+		probeAfter: probeAfter,
 	}
 }
 
@@ -113,12 +120,36 @@ func (c *consumer) BoundPolls(records int) {
 // Pause stops fetching the partitions until Resume. Records that were fetched
 // before are kept and delivered after Resume.
 func (c *consumer) Pause(partitions []columnar.TopicPartition) {
+	c.setPaused(partitions, true)
 	c.client.PauseFetchPartitions(byTopic(partitions))
 }
 
 // Resume continues fetching the partitions.
 func (c *consumer) Resume(partitions []columnar.TopicPartition) {
+	c.setPaused(partitions, false)
 	c.client.ResumeFetchPartitions(byTopic(partitions))
+}
+
+func (c *consumer) setPaused(partitions []columnar.TopicPartition, paused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, tp := range partitions {
+		if paused {
+			c.paused[tp] = true
+		} else {
+			delete(c.paused, tp)
+		}
+		if p, ok := c.partitions[tp]; ok {
+			p.paused = paused
+		}
+	}
+}
+
+// track begins to follow a partition. The caller holds mu.
+func (c *consumer) track(tp columnar.TopicPartition) {
+	p := newPartition()
+	p.paused = c.paused[tp]
+	c.partitions[tp] = p
 }
 
 // Poll returns fetched records by partition, in offset order. It waits at most
@@ -163,7 +194,7 @@ func (c *consumer) Poll(ctx context.Context, timeout time.Duration) (map[columna
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if left := c.awaited(); left > 0 && len(fetches.Records()) == 0 {
+		if awaited > 0 && timeout > 0 && fetches.Empty() {
 			c.skipGaps(ctx)
 		}
 		if timeout <= 0 || !time.Now().Before(deadline) || c.awaited() < awaited {
@@ -210,10 +241,10 @@ func (c *consumer) awaited() int {
 // on the calling goroutine. When it returns, rebalances are blocked.
 func (c *consumer) fetch(ctx context.Context, ready bool, awaited int) kgo.Fetches {
 	c.mu.Lock()
-	limit := c.pollLimit
+	limit, probe := c.pollLimit, c.probeAfter
 	c.mu.Unlock()
 	if awaited > 0 && !ready {
-		short, cancel := context.WithTimeout(ctx, probeAfter)
+		short, cancel := context.WithTimeout(ctx, probe)
 		defer cancel()
 		ctx = short
 	}
@@ -275,6 +306,7 @@ func (c *consumer) take(fetches kgo.Fetches) (records map[columnar.TopicPartitio
 					continue
 				}
 				state.fault = nil
+				c.probeAfter = probeAfter
 				state.position = fetched.Records[n-1].Offset + 1
 				if state.start == unknown {
 					state.start = fetched.Records[0].Offset
@@ -426,9 +458,10 @@ func (c *consumer) listOffsets(ctx context.Context, which string, partitions []c
 	if len(partitions) == 0 {
 		return offsets, nil
 	}
-	listed, err := list(ctx, slices.Sorted(maps.Keys(byTopic(partitions)))...)
+	topics := slices.Sorted(maps.Keys(byTopic(partitions)))
+	listed, err := list(ctx, topics...)
 	if err != nil {
-		return nil, c.typed(which+" offsets", err)
+		return nil, c.topicsError(ctx, which+" offsets", topics, err)
 	}
 	var problems []error
 	for _, tp := range partitions {

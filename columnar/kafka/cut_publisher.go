@@ -341,7 +341,7 @@ func (p *CutPublisher) take(ctx context.Context) (columnar.BarrierCut, error) {
 	}
 	listed, err := p.admin.ListCommittedOffsets(ctx, p.topics...)
 	if len(listed) == 0 && err != nil {
-		return cut, p.typed("stable end offsets", err)
+		return cut, p.topicsError(ctx, "stable end offsets", p.topics, err)
 	}
 	for _, topic := range p.topics {
 		for _, detail := range details[topic].Partitions.Sorted() {

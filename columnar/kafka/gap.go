@@ -30,10 +30,11 @@ func (c *consumer) skipGaps(ctx context.Context) {
 	positions := map[columnar.TopicPartition]int64{}
 	c.mu.Lock()
 	for tp, p := range c.partitions {
-		if p.awaited() && p.fault == nil {
+		if p.awaited() {
 			positions[tp] = p.position
 		}
 	}
+	c.probeAfter = min(2*c.probeAfter, probeAfterMax)
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -132,8 +133,9 @@ func (c *consumer) skipProbed(resp *kmsg.FetchResponse, req *kmsg.FetchRequest, 
 				next = after
 			}
 			c.mu.Lock()
-			if p, ok := c.partitions[tp]; ok && p.position == from {
+			if p, ok := c.partitions[tp]; ok && p.position == from && next > from {
 				p.position = next
+				c.probeAfter = probeAfter
 			}
 			c.mu.Unlock()
 		}

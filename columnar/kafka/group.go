@@ -190,80 +190,7 @@ func (g *groupConsumer) Seek(tp columnar.TopicPartition, offset int64) error {
 // for offsets of a transaction that is being completed. Partitions without a
 // commit are omitted.
 func (g *groupConsumer) Committed(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]int64, error) {
-	stable, err := g.stableOffsets(ctx, partitions)
-	if err != nil {
-		return nil, err
-	}
-	committed := make(map[columnar.TopicPartition]int64, len(stable))
-	for tp, c := range stable {
-		committed[tp] = c.offset
-	}
-	return committed, nil
-}
-
-// committedOffset is a committed offset with what its writer noted.
-type committedOffset struct {
-	offset   int64
-	metadata string
-}
-
-// stableOffsets waits until no committed offset is part of an open transaction.
-func (g *groupConsumer) stableOffsets(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]committedOffset, error) {
-	for {
-		committed, err := g.fetchCommitted(ctx, partitions)
-		if !errors.Is(err, kerr.UnstableOffsetCommit) || !sleep(ctx, retryPause) {
-			return committed, err
-		}
-	}
-}
-
-// fetchCommitted asks for single partitions: an answer about all of a group
-// leaves out partitions whose first commit is pending.
-func (g *groupConsumer) fetchCommitted(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]committedOffset, error) {
-	committed := make(map[columnar.TopicPartition]committedOffset, len(partitions))
-	if len(partitions) == 0 {
-		return committed, nil
-	}
-	doing := fmt.Sprintf("committed offsets of group %q", g.group)
-	group := kmsg.NewOffsetFetchRequestGroup()
-	group.Group = g.group
-	for topic, numbers := range byTopic(partitions) {
-		t := kmsg.NewOffsetFetchRequestGroupTopic()
-		t.Topic = topic
-		t.Partitions = numbers
-		group.Topics = append(group.Topics, t)
-	}
-	req := kmsg.NewPtrOffsetFetchRequest()
-	req.RequireStable = true
-	req.Groups = append(req.Groups, group)
-	resp, err := req.RequestWith(ctx, g.client)
-	if err == nil && len(resp.Groups) != 1 {
-		err = fmt.Errorf("answer about %d groups", len(resp.Groups))
-	}
-	if err == nil {
-		err = kerr.ErrorForCode(resp.Groups[0].ErrorCode)
-	}
-	if err != nil {
-		return nil, g.typed(doing, err)
-	}
-	var problems []error
-	for _, t := range resp.Groups[0].Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				problems = append(problems, topicError(t.Topic, int(p.Partition), err))
-			} else if p.Offset >= 0 {
-				c := committedOffset{offset: p.Offset}
-				if p.Metadata != nil {
-					c.metadata = *p.Metadata
-				}
-				committed[columnar.TopicPartition{Topic: t.Topic, Partition: int(p.Partition)}] = c
-			}
-		}
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	return committed, nil
+	return g.committed(ctx, partitions)
 }
 
 // CommitOffsets commits next-record offsets for the group and waits for the
@@ -363,7 +290,7 @@ func (g *groupConsumer) assigned(m map[string][]int32) {
 		partitions := fromTopics(m)
 		g.mu.Lock()
 		for _, tp := range partitions {
-			g.partitions[tp] = newPartition()
+			g.track(tp)
 		}
 		g.mu.Unlock()
 		if g.settle != nil {

@@ -301,7 +301,9 @@ func commitRound(t testing.TB, m *kafka.TransactionalMember, out string, offsets
 	if err := m.BeginTransaction(); err != nil {
 		t.Fatalf("begin: %v", err)
 	}
-	sendAll(t, m, out, values...)
+	if len(values) > 0 {
+		sendAll(t, m, out, values...)
+	}
 	if err := m.SendOffsets(offsets, m.GroupMetadata()); err != nil {
 		if abortErr := m.AbortTransaction(); abortErr != nil {
 			t.Fatalf("abort: %v", abortErr)

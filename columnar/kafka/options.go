@@ -31,6 +31,7 @@ type settings struct {
 	deliveryTimeout   time.Duration
 	unequalPartitions bool
 	rebalancePending  func()
+	commitGroup       string
 	acquire           func(context.Context) (Leadership, error)
 	retainedCuts      int32
 	barrierTopic      string
@@ -94,6 +95,18 @@ func WithDeliveryTimeout(timeout time.Duration) kgo.Opt {
 func WithUnequalPartitions() kgo.Opt {
 	return newOption("WithUnequalPartitions", forGroup, func(s *settings) error {
 		s.unequalPartitions = true
+		return nil
+	})
+}
+
+// WithCommitGroup makes a [Reader] commit for a group, and read its commits,
+// without being a member of it. The group must have no members.
+func WithCommitGroup(group string) kgo.Opt {
+	return newOption("WithCommitGroup", forReader, func(s *settings) error {
+		if group == "" {
+			return &OptionError{Option: "WithCommitGroup", Have: `""`, Want: "a group"}
+		}
+		s.commitGroup = group
 		return nil
 	})
 }

@@ -31,6 +31,7 @@ type Reader struct {
 var (
 	_ columnar.Consumer          = (*Reader)(nil)
 	_ columnar.PositionReader    = (*Reader)(nil)
+	_ columnar.CommittedReader   = (*Reader)(nil)
 	_ columnar.OffsetRangeReader = (*Reader)(nil)
 	_ columnar.PartitionCounter  = (*Reader)(nil)
 	_ columnar.Pauser            = (*Reader)(nil)
@@ -49,6 +50,7 @@ func NewReader(opts ...kgo.Opt) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.group = c.settings.commitGroup
 	return &Reader{consumer: newConsumer(c)}, nil
 }
 
@@ -71,7 +73,7 @@ func (r *Reader) Assign(partitions []columnar.TopicPartition) error {
 	}
 	for _, tp := range partitions {
 		if r.partitions[tp] == nil {
-			r.partitions[tp] = newPartition()
+			r.track(tp)
 			fresh = append(fresh, tp)
 		}
 	}
@@ -105,13 +107,25 @@ func (r *Reader) Seek(tp columnar.TopicPartition, offset int64) error {
 	return nil
 }
 
-// CommitOffsets returns an error: a reader belongs to no group. An empty map is
-// accepted.
-func (r *Reader) CommitOffsets(_ context.Context, offsets map[columnar.TopicPartition]int64) error {
-	if len(offsets) == 0 {
+// CommitOffsets commits next-record offsets for the group of [WithCommitGroup],
+// and does nothing without one: the caller keeps the offsets then. Refusals are
+// a [columnar.RebalancedError] where the group has members, [AccessError], or
+// joined [columnar.TopicError] values.
+func (r *Reader) CommitOffsets(ctx context.Context, offsets map[columnar.TopicPartition]int64) error {
+	if r.group == "" || len(offsets) == 0 {
 		return nil
 	}
-	return fmt.Errorf("kafka: commit: a reader belongs to no group")
+	return r.commitOutside(ctx, offsets)
+}
+
+// Committed returns the committed next-record offsets of the group of
+// [WithCommitGroup], and nothing without one. It waits, within ctx, for offsets
+// of a transaction that is being completed.
+func (r *Reader) Committed(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]int64, error) {
+	if r.group == "" {
+		return map[columnar.TopicPartition]int64{}, nil
+	}
+	return r.committed(ctx, partitions)
 }
 
 // Subscribe returns an error: a reader belongs to no group.

@@ -40,12 +40,16 @@ type transaction struct {
 	sent     atomic.Bool // a record was sent
 	opening  sync.Mutex  // held while the client's session begins
 
+	producerID    int64 // of the transaction; set while opening is held
+	producerEpoch int16
+
 	mu       sync.Mutex // guards the fields below
 	begun    bool       // BeginTransaction was called
 	active   bool       // the client's session has begun
 	doomed   error      // why it can only abort
 	fenced   error      // terminal
-	unsure   bool       // an earlier end left the client in the dark
+	doubt    error      // a commit whose outcome is not known keeps what follows
+	unended  bool       // an abort did not get through
 	offsets  map[columnar.TopicPartition]int64
 	metadata groupMetadata
 	mark     string // tells the offsets of this transaction from all others
@@ -54,18 +58,29 @@ type transaction struct {
 	closeErr  error
 }
 
+// terminal returns why nothing goes on.
 func (x *transaction) terminal() error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.fenced != nil {
+		return x.fenced
+	}
+	return x.doubt
+}
+
+// isFenced returns the error of a newer owner, if there is one.
+func (x *transaction) isFenced() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.fenced
 }
 
 func (x *transaction) begin() error {
+	if err := x.terminal(); err != nil {
+		return err
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.fenced != nil {
-		return x.fenced
-	}
 	if x.begun {
 		return fmt.Errorf("kafka: begin transaction: one is open already")
 	}
@@ -117,6 +132,19 @@ func (x *transaction) state() (begun, active bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.begun, x.active
+}
+
+// isUnended reports whether an abort has yet to be repeated.
+func (x *transaction) isUnended() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.unended
+}
+
+func (x *transaction) leaveUnended() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.unended = true
 }
 
 // initialise gets the producer id, which fences whoever used the transactional
@@ -172,11 +200,18 @@ func (t *TransactionalMember) open(ctx context.Context) error {
 	if _, active = t.txn.state(); active {
 		return nil
 	}
-	if err := t.heal(ctx); err != nil {
-		return err
+	if t.txn.isUnended() {
+		if err := t.heal(ctx); err != nil {
+			return err
+		}
+		t.resume()
 	}
 	t.settleSession()
-	if err := t.session.Begin(); err != nil {
+	err := t.session.Begin()
+	if err == nil {
+		t.txn.producerID, t.txn.producerEpoch, err = t.client.ProducerID(ctx)
+	}
+	if err != nil {
 		return t.txn.note(t.typed(fmt.Sprintf("begin transaction of %q", t.transactionalID), err))
 	}
 	t.txn.mu.Lock()
@@ -392,120 +427,15 @@ func (t *TransactionalMember) topicIDs(ctx context.Context) (map[string][16]byte
 	return ids, nil
 }
 
-// settle finds out what became of a commit whose answer is lost. Initialising
-// the transactional id anew ends whatever is still open, so that the committed
-// offsets cannot change any more when they are read.
-func (t *TransactionalMember) settle(ctx context.Context, cause error) error {
-	if err := t.reinitialise(ctx); err != nil {
-		if errors.As(err, new(*columnar.FencedError)) {
-			return t.txn.note(err)
-		}
-		return t.unknown(errors.Join(cause, err))
-	}
-	return t.decide(ctx, cause, false)
-}
-
-// reinitialise makes the client end what it cannot account for.
-func (t *TransactionalMember) reinitialise(ctx context.Context) error {
-	doing := fmt.Sprintf("initialise transactional id %q", t.transactionalID)
-	if _, err := t.session.End(ctx, kgo.TryAbort); err != nil {
-		return t.typed(doing, err)
-	}
-	// The client reports a failed initialisation only when asked for the id.
-	if _, _, err := t.client.ProducerID(ctx); err != nil {
-		return t.typed(doing, err)
-	}
-	return nil
-}
-
-// decide looks whether the offsets of the transaction are committed. They carry
-// a mark that no other transaction has, because another member may have
-// committed the same numbers. aborted means that the client says that it did not
-// send the commit; it can be wrong, but where nothing speaks against it, it
-// counts.
-func (t *TransactionalMember) decide(ctx context.Context, cause error, aborted bool) error {
-	offsets := t.txn.offsets
-	committed, err := t.stableOffsets(ctx, slices.Collect(maps.Keys(offsets)))
-	if err != nil {
-		return t.unknown(errors.Join(cause, err))
-	}
-	kept := len(offsets) > 0
-	before := t.bases(offsets)
-	for tp := range offsets {
-		now, ok := committed[tp]
-		if ok && now.metadata == t.txn.mark {
-			t.noteCommitted(offsets)
-			t.resume()
-			return nil
-		}
-		if !ok {
-			now.offset = unknown
-		}
-		kept = kept && now.offset == before[tp]
-	}
-	if aborted || kept || len(offsets) == 0 && !t.txn.sent.Load() {
-		t.rewind()
-		return &columnar.TransactionAbortedError{TransactionalID: t.transactionalID, Cause: cause}
-	}
-	if len(offsets) > 0 {
-		cause = fmt.Errorf("another member has committed since: %w", cause)
-	}
-	return t.unknown(cause)
-}
-
-// bases returns what was committed before the transaction.
-func (t *TransactionalMember) bases(offsets map[columnar.TopicPartition]int64) map[columnar.TopicPartition]int64 {
-	before := make(map[columnar.TopicPartition]int64, len(offsets))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for tp := range offsets {
-		before[tp] = unknown
-		if p, ok := t.partitions[tp]; ok {
-			before[tp] = p.committed
-		}
-	}
-	return before
-}
-
-// unknown gives up on finding out. The next transaction starts with a clean
-// client.
-func (t *TransactionalMember) unknown(cause error) error {
-	t.txn.mu.Lock()
-	defer t.txn.mu.Unlock()
-	t.txn.unsure = true
-	return &columnar.CommitUnknownError{TransactionalID: t.transactionalID, Cause: cause}
-}
-
-// heal ends what an earlier call left open, and learns what is committed.
-func (t *TransactionalMember) heal(ctx context.Context) error {
-	t.txn.mu.Lock()
-	unsure := t.txn.unsure
-	t.txn.mu.Unlock()
-	if !unsure {
-		return nil
-	}
-	if err := t.reinitialise(ctx); err != nil {
-		return t.txn.note(err)
-	}
-	t.mu.Lock()
-	assigned := slices.Collect(maps.Keys(t.partitions))
-	t.mu.Unlock()
-	committed, err := t.Committed(ctx, assigned)
-	if err != nil {
-		return err
-	}
-	t.noteCommitted(committed)
-	t.resume()
-	t.txn.mu.Lock()
-	defer t.txn.mu.Unlock()
-	t.txn.unsure = false
-	return nil
-}
-
 // abort ends the transaction without effect.
 func (t *TransactionalMember) abort(ctx context.Context) error {
 	begun, active := t.txn.state()
 	if !begun {
+		if t.txn.isFenced() == nil && t.txn.terminal() != nil {
+			err := t.heal(ctx)
+			t.rewind()
+			return err
+		}
 		return nil
 	}
 	defer t.txn.end()
@@ -535,9 +465,7 @@ func (t *TransactionalMember) abortFor(ctx context.Context, cause error) error {
 		if errors.As(err, new(*columnar.FencedError)) {
 			return err
 		}
-		t.txn.mu.Lock()
-		t.txn.unsure = true
-		t.txn.mu.Unlock()
+		t.txn.leaveUnended()
 	}
 	return &columnar.TransactionAbortedError{TransactionalID: t.transactionalID, Cause: errors.Join(cause, err)}
 }
@@ -559,34 +487,9 @@ func (t *TransactionalMember) settleSession() {
 	}
 	if _, err := t.session.End(ctx, kgo.TryAbort); err != nil {
 		_ = t.txn.note(t.typed("abort transaction", err))
-		t.txn.mu.Lock()
-		t.txn.unsure = true
-		t.txn.mu.Unlock()
+		t.txn.leaveUnended()
 	}
 	t.resume()
-}
-
-// rewind takes positions back to the committed offsets.
-func (t *TransactionalMember) rewind() {
-	t.setAll(func(p *partition) int64 { return p.base() })
-}
-
-// resume makes the client fetch on from the positions.
-func (t *TransactionalMember) resume() {
-	t.setAll(func(p *partition) int64 { return p.position })
-}
-
-func (t *TransactionalMember) setAll(target func(*partition) int64) {
-	offsets := map[columnar.TopicPartition]int64{}
-	t.mu.Lock()
-	for tp, p := range t.partitions {
-		if offset := target(p); offset != unknown {
-			p.position = offset
-			offsets[tp] = offset
-		}
-	}
-	t.mu.Unlock()
-	t.client.SetOffsets(epochOffsets(offsets))
 }
 
 // closeTransaction aborts what is open when the member closes.

@@ -160,7 +160,9 @@ func (t *TransactionalMember) CommitTransaction() error {
 // group rebalanced. A [columnar.FencedError] is terminal. When the answer of
 // the commit is lost, the transactional id is initialised anew, which ends
 // whatever is open, and the committed offsets tell what happened; only if that
-// fails too, or ctx ends, the result is a [columnar.CommitUnknownError].
+// fails too, or ctx ends, the result is a [columnar.CommitUnknownError]; the
+// member goes on only after an AbortTransaction that succeeds, and whatever the
+// committed offsets are then is final.
 func (t *TransactionalMember) CommitTransactionContext(ctx context.Context) error {
 	if t.calling.Load() {
 		return fmt.Errorf("kafka: commit transaction: not possible in a rebalance callback")
@@ -176,7 +178,8 @@ func (t *TransactionalMember) AbortTransaction() error {
 }
 
 // AbortTransactionContext aborts the open transaction and takes positions back
-// to the committed offsets. Without an open transaction it does nothing.
+// to the committed offsets. Without an open transaction it does nothing, except
+// after a [columnar.CommitUnknownError]: it ends whatever may still be open.
 func (t *TransactionalMember) AbortTransactionContext(ctx context.Context) error {
 	if t.calling.Load() {
 		return fmt.Errorf("kafka: abort transaction: not possible in a rebalance callback")
