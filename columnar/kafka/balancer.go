@@ -93,7 +93,8 @@ func balanceMembers(b *kgo.ConsumerBalancer) []balanceMember {
 	return members
 }
 
-// claim is the newest generation in which somebody says to own a partition.
+// claims holds, for each partition, the newest generation in which a member says
+// to own it.
 type claims map[string]map[int32]int32
 
 // newestClaims finds, for each partition, the generation of the newest claim. A

@@ -75,12 +75,22 @@ func (c cluster) topic(t testing.TB, partitions int) string {
 
 func (c cluster) create(t testing.TB, name string, partitions int) {
 	t.Helper()
-	resp, err := c.admin(t).CreateTopic(t.Context(), int32(partitions), 1, nil, name)
+	admin, ctx := c.admin(t), within(t)
+	resp, err := admin.CreateTopic(ctx, int32(partitions), 1, nil, name)
 	if err == nil {
 		err = resp.Err
 	}
 	if err != nil {
 		t.Fatalf("create topic %s: %v", name, err)
+	}
+	for { // a broker learns of its partitions a little later
+		listed, err := admin.ListEndOffsets(ctx, name)
+		if err == nil && listed.Error() == nil && len(listed[name]) == partitions {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("topic %s is not there: %v, %v", name, err, listed.Error())
+		}
 	}
 }
 
