@@ -101,7 +101,7 @@ func loadBids(b testing.TB, c cluster, events int64) backlog {
 	b.Helper()
 	filled := backlog{topic: c.lastingTopic(b)}
 	client := c.client(b, kgo.DefaultProduceTopic(filled.topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchCompression(kgo.NoCompression()))
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.UnknownTopicRetries(-1))
 	var failed atomic.Pointer[error]
 	for id := range events {
 		bid, ok := nexgen.BidAt(id)
