@@ -25,12 +25,17 @@ func (c *connection) ensureCompacted(ctx context.Context, topic string, partitio
 	if err == nil {
 		err = resp.Err
 	}
+	exists := errors.Is(err, kerr.TopicAlreadyExists)
 	switch {
-	case err == nil:
-		_, err := c.topicDetails(ctx, []string{topic})
-		return err
-	case errors.Is(err, kerr.TopicAlreadyExists):
-		return c.checkCompacted(ctx, topic)
+	case err == nil, exists:
+		// Brokers learn of it one after the other, however long ago it was made.
+		if _, err := c.topicDetailsWithin(ctx, c.settings.callTimeout, []string{topic}); err != nil {
+			return err
+		}
+		if exists {
+			return c.checkCompacted(ctx, topic)
+		}
+		return nil
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.InvalidTopicException), errors.Is(err, kerr.PolicyViolation):
 		return topicError(topic, -1, fmt.Errorf("create topic: %w", err))
 	}

@@ -185,7 +185,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // asked for again for a short while, because brokers learn of a new topic one
 // after the other.
 func (c *connection) topicDetails(ctx context.Context, topics []string) (kadm.TopicDetails, error) {
-	deadline := time.Now().Add(newTopicGrace)
+	return c.topicDetailsWithin(ctx, newTopicGrace, topics)
+}
+
+func (c *connection) topicDetailsWithin(ctx context.Context, grace time.Duration, topics []string) (kadm.TopicDetails, error) {
+	deadline := time.Now().Add(grace)
 	for {
 		metadata, err := c.admin.Metadata(ctx, topics...)
 		if err != nil {

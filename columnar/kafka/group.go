@@ -40,6 +40,7 @@ type groupMetadata struct {
 	memberID   string
 	generation int32
 	joins      int // answered to this client so far
+	polled     time.Time
 }
 
 // groupConsumer is what both members share: a consumer in a group.
@@ -165,7 +166,7 @@ func (g *groupConsumer) Poll(ctx context.Context, timeout time.Duration) (map[co
 	records, err := g.consumer.Poll(ctx, timeout)
 	joins := g.joins.count()
 	member, generation := g.client.GroupMetadata()
-	g.metadata = groupMetadata{memberID: member, generation: generation, joins: joins}
+	g.metadata = groupMetadata{memberID: member, generation: generation, joins: joins, polled: time.Now()}
 	return records, err
 }
 

@@ -27,6 +27,10 @@ const metadataAge = time.Minute
 // joinSettles bounds the wait for the client to take in the answer to a join.
 const joinSettles = time.Second
 
+// endPatience is how long the client may take to commit before it is asked no
+// more and the broker tells what happened.
+const endPatience = 10 * time.Second
+
 // markerPause is the wait between attempts to add offsets while the markers of
 // the transaction before are being written.
 const markerPause = 2 * time.Millisecond
@@ -272,7 +276,10 @@ func (t *TransactionalMember) commit(ctx context.Context) error {
 	if err := t.addOffsets(ctx); err != nil {
 		return t.abortFor(ctx, err)
 	}
-	committed, err := t.session.End(kgo.PreTxnCommitFnContext(ctx, t.fill), kgo.TryCommit)
+	if err := t.beat(ctx); err != nil {
+		return t.abortFor(ctx, err)
+	}
+	committed, err := t.end(ctx)
 	if err == nil && committed {
 		t.noteCommitted(t.txn.offsets)
 		return nil
@@ -288,6 +295,40 @@ func (t *TransactionalMember) commit(ctx context.Context) error {
 		return t.txn.note(err)
 	}
 	return t.settle(ctx, err)
+}
+
+// end asks the client to commit. Within that the client waits for a heartbeat,
+// which never comes if the group has forgotten the member: the client wants to
+// tell the listener first, and that waits for the next Poll. So the wait is
+// bounded, and what became of the commit found out.
+func (t *TransactionalMember) end(ctx context.Context) (committed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, endPatience)
+	defer cancel()
+	return t.session.End(kgo.PreTxnCommitFnContext(ctx, t.fill), kgo.TryCommit)
+}
+
+// beat asks the group after a long round whether the member still belongs to
+// it. A process that was stopped learns here that its session has ended.
+func (t *TransactionalMember) beat(ctx context.Context) error {
+	session, _ := t.client.OptValue(kgo.SessionTimeout).(time.Duration)
+	if len(t.txn.offsets) == 0 || time.Since(t.txn.metadata.polled) < session/2 {
+		return nil
+	}
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group = t.group
+	req.MemberID, req.Generation = t.client.GroupMetadata()
+	if t.instanceID != "" {
+		req.InstanceID = &t.instanceID
+	}
+	resp, err := req.RequestWith(ctx, t.client)
+	if err != nil {
+		return t.typed("heartbeat", err)
+	}
+	// During a rebalance the member keeps its partitions until its next Poll.
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil && !errors.Is(err, kerr.RebalanceInProgress) {
+		return t.typed("heartbeat", err)
+	}
+	return nil
 }
 
 // awaitJoin waits for a join on its way, so that the offsets go out under the
