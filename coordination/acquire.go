@@ -81,8 +81,8 @@ func (e *elector) compete(ctx context.Context, c *candidate) (*Leadership, error
 		}
 		next, extent := c.read(r)
 		if next == stepDescribe {
-			_, taken, err := e.describe(ctx)
-			next, extent = c.described(taken || err != nil, e.now())
+			token, taken, err := e.describe(ctx)
+			next, extent = c.described(token, taken || err != nil, e.now())
 		}
 		switch next {
 		case stepRegister:
@@ -137,7 +137,7 @@ func (e *elector) claim(ctx context.Context, token FencingToken) (*Leadership, e
 	write, cancel := e.detached(ctx)
 	defer cancel()
 	taken := e.now()
-	first := &grant{timing: e.lease.Timing(e.lease.Grant(e.member, token, taken.wall)), token: token, taken: taken}
+	first := &grant{timing: e.lease.Timing(e.lease.Grant(e.member, token, taken.wall)), taken: taken}
 	offset, err := e.writeLease(write, first.timing.lease)
 	if err != nil {
 		if !errors.Is(err, ErrFenced) {
@@ -148,9 +148,7 @@ func (e *elector) claim(ctx context.Context, token FencingToken) (*Leadership, e
 		e.release(token)
 		return nil, err
 	}
-	acknowledged := *first
-	acknowledged.token = e.current(token, token)
-	return newLeadership(e, token, first, &acknowledged, offset), nil
+	return newLeadership(e, token, first, offset), nil
 }
 
 // install starts the leadership, unless the caller gave up meanwhile.

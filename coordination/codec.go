@@ -181,7 +181,7 @@ func (r *recordReader) int64(field string) int64 {
 }
 
 func (r *recordReader) text(field string) string {
-	size := r.int16(field + " length")
+	size := r.int16(field)
 	if r.fault == nil && size < 0 {
 		r.fault = fmt.Errorf("negative string length %d of the %s", size, field)
 	}

@@ -199,17 +199,6 @@ func (e *elector) putLease(ctx context.Context, operation Operation, token Fenci
 	return offset, nil
 }
 
-// current returns the pair that the coordinator holds for a leadership after
-// an acknowledged write.
-func (e *elector) current(minted, before FencingToken) FencingToken {
-	if tracker, ok := e.transport.(EpochTracker); ok {
-		if token, known := tracker.CurrentToken(e.role, minted); known {
-			return token
-		}
-	}
-	return before
-}
-
 // release tells the transport that nothing is written under a token any more.
 func (e *elector) release(minted FencingToken) {
 	if releaser, ok := e.transport.(Releaser); ok {

@@ -8,8 +8,7 @@ import "time"
 // clocks of its process.
 type grant struct {
 	timing LeaseTiming
-	token  FencingToken // the pair of the coordinator after the write
-	taken  moment       // before the write was sent
+	taken  moment // before the write was sent
 }
 
 // nextGrantedAt returns the grant instant of the next renewal. It follows the

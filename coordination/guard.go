@@ -72,23 +72,18 @@ func (w *GuardedWriter) Write(ctx context.Context, records ...GuardedRecord) err
 
 // writeRecords runs with the turn of the leadership.
 func (l *Leadership) writeRecords(ctx context.Context, writer RecordWriter, records []GuardedRecord) error {
-	held := l.held.Load()
 	size := 0
 	for _, record := range records {
 		size += len(record.Key) + len(record.Value)
 	}
-	began := l.elector.now()
-	err := writer.WriteRecords(ctx, l.elector.role, held.token, slices.Clone(records))
+	token, began := l.Token(), l.elector.now()
+	err := writer.WriteRecords(ctx, l.elector.role, token, slices.Clone(records))
 	l.elector.report(began, CallEvent{
-		Operation: OperationWriteRecords, Token: held.token, Records: len(records), Bytes: size, Err: err,
+		Operation: OperationWriteRecords, Token: token, Records: len(records), Bytes: size, Err: err,
 	})
+	l.track()
 	if err != nil {
 		return l.refused(l.elector.failed("write records", cancelled(ctx, err)))
-	}
-	if token := l.elector.current(l.minted, held.token); token != held.token {
-		moved := *held
-		moved.token = token
-		l.held.Store(&moved)
 	}
 	return nil
 }

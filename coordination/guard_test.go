@@ -192,6 +192,41 @@ func TestGuardedWriteRejectsRecordsWithoutAPlace(t *testing.T) {
 	})
 }
 
+func TestGuardedWriteThatWaitedDoesNotOutliveTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFull()
+		l := holder(t, f)
+		w, err := l.Guard()
+		if err != nil {
+			t.Fatal(err)
+		}
+		proceed := make(chan struct{})
+		f.onWrite = func(context.Context, int) error {
+			<-proceed
+			return nil
+		}
+		results := make(chan error, 2)
+		write := func() { results <- w.Write(context.Background(), coordination.GuardedRecord{Topic: "t"}) }
+		go write()
+		synctest.Wait()
+		go write()
+		resigned := make(chan error)
+		go func() { resigned <- l.Resign(context.Background()) }()
+		synctest.Wait()
+		close(proceed)
+		done, refused := <-results, <-results
+		if done != nil {
+			done, refused = refused, done
+		}
+		if done != nil || !errors.Is(refused, coordination.ErrNotHeld) || f.count("records") != 1 {
+			t.Errorf("writes returned %v and %v after %d calls, want one refused", done, refused, f.count("records"))
+		}
+		if err := <-resigned; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestFencedGuardedWriteEndsTheLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFull()
@@ -322,9 +357,9 @@ func (p *prefix) ReadPrefix(ctx context.Context, at coordination.TopicPartition)
 	return records, true, err
 }
 
-// acquireBehindATransaction has node-1 compete on a log whose newest record is
-// the lease of a live holder, and returns how long that took.
-func acquireBehindATransaction(t *testing.T, cut func(n int) bool, taken bool) (took time.Duration, calls map[string]int) {
+// acquireBehindATransaction has node-1 compete on a log whose newest record
+// may be cut off, and returns how long that took.
+func acquireBehindATransaction(t *testing.T, cut func(n int) bool, fill func(f *fake, at coordination.TopicPartition)) (took time.Duration, calls map[string]int) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		controller := role(t, "controller")
@@ -333,11 +368,7 @@ func acquireBehindATransaction(t *testing.T, cut func(n int) bool, taken bool) (
 			t.Fatal(err)
 		}
 		f.register(at, controller, member(t, "node-1"), 0)
-		if taken {
-			f.grant(at, controller, member(t, "holder"), time.Now().UnixMilli(), time.Now().UnixMilli()+30000)
-		} else {
-			f.register(at, controller, member(t, "node-2"), 0)
-		}
+		fill(f, at)
 		began := time.Now()
 		l, err := coordination.AcquireLeadership(t.Context(), &prefix{f, cut}, controller, member(t, "node-1"), coordination.WithPollJitter(0))
 		if err != nil {
@@ -353,19 +384,43 @@ func acquireBehindATransaction(t *testing.T, cut func(n int) bool, taken bool) (
 }
 
 func TestIncompleteReadDelaysTheChallenge(t *testing.T) {
-	// The transaction ends within the grace, and the lease comes to light.
-	took, calls := acquireBehindATransaction(t, func(n int) bool { return n < 3 }, true)
+	controller, other := role(t, "controller"), member(t, "holder")
+	always := func(int) bool { return true }
+	live := func(f *fake, at coordination.TopicPartition) {
+		f.grant(at, controller, other, time.Now().UnixMilli(), time.Now().UnixMilli()+30000)
+	}
+	// The transaction ends soon, and the lease comes to light.
+	took, calls := acquireBehindATransaction(t, func(n int) bool { return n < 3 }, live)
 	if took != 30*time.Second || calls["mint"] != 1 || calls["describe"] != 2 {
 		t.Errorf("took the role after %v with calls %v, want the deadline of the hidden lease", took, calls)
 	}
-	// The transaction stays, and the wait ends with the grace.
-	took, calls = acquireBehindATransaction(t, func(int) bool { return true }, true)
+	// The transaction stays. The coordinator holds a token whose lease is
+	// hidden, so that lease gets its extent.
+	took, calls = acquireBehindATransaction(t, always, live)
+	if took != 30*time.Second || calls["mint"] != 1 {
+		t.Errorf("took the role after %v with calls %v, want the extent of a lease", took, calls)
+	}
+	// The coordinator holds the token of the expired lease in sight.
+	took, calls = acquireBehindATransaction(t, always, func(f *fake, at coordination.TopicPartition) {
+		f.grant(at, controller, other, 0, 30000)
+		f.register(at, controller, other, 0)
+	})
 	if took != 2*time.Second || calls["mint"] != 1 {
 		t.Errorf("took the role after %v with calls %v, want two poll intervals", took, calls)
 	}
 	// Nobody ever took the role, so there is no lease to wait for.
-	took, calls = acquireBehindATransaction(t, func(int) bool { return true }, false)
+	took, calls = acquireBehindATransaction(t, always, func(f *fake, at coordination.TopicPartition) {
+		f.register(at, controller, other, 0)
+	})
 	if took != 0 || calls["describe"] != 1 {
 		t.Errorf("took the role after %v with calls %v, want at once", took, calls)
+	}
+	// The coordinator does not answer.
+	took, calls = acquireBehindATransaction(t, always, func(f *fake, at coordination.TopicPartition) {
+		live(f, at)
+		f.onDescribe = func(context.Context, int) error { return errBroken }
+	})
+	if took != 2*time.Second || calls["mint"] != 1 {
+		t.Errorf("took the role after %v with calls %v, want two poll intervals", took, calls)
 	}
 }

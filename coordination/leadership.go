@@ -32,7 +32,8 @@ type Leadership struct {
 	elector *elector
 	minted  FencingToken
 	held    atomic.Pointer[grant] // the last acknowledged lease
-	offset  atomic.Int64          // of the first lease record known, or -1
+	token   atomic.Pointer[FencingToken]
+	offset  atomic.Int64 // of the first lease record known, or -1
 
 	// turn holds one token. Whoever took it makes the calls that write under
 	// the epoch; so lease records, tombstone and guarded writes have an order.
@@ -50,15 +51,17 @@ type Leadership struct {
 }
 
 // newLeadership makes a handle that is not started.
-func newLeadership(e *elector, minted FencingToken, sent, acknowledged *grant, offset int64) *Leadership {
+func newLeadership(e *elector, minted FencingToken, first *grant, offset int64) *Leadership {
 	l := &Leadership{
 		elector: e,
 		minted:  minted,
-		sent:    sent,
+		sent:    first,
 		turn:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
-	l.held.Store(acknowledged)
+	l.held.Store(first)
+	l.token.Store(&minted)
+	l.track()
 	l.offset.Store(offset)
 	l.turn <- struct{}{}
 	return l
@@ -88,7 +91,19 @@ func (l *Leadership) Partition() TopicPartition { return l.elector.at }
 // It is constant, unless the brokers advance the epoch with every transaction
 // and the transport tracks them; it is then the pair after the last
 // acknowledged write, and it has moved on when [Leadership.Renew] returns.
-func (l *Leadership) Token() FencingToken { return l.held.Load().token }
+func (l *Leadership) Token() FencingToken { return *l.token.Load() }
+
+// track takes over the pair that the coordinator holds for the leadership
+// after a write, where the transport tells. It runs with the turn.
+func (l *Leadership) track() {
+	tracker, ok := l.elector.transport.(EpochTracker)
+	if !ok {
+		return
+	}
+	if token, known := tracker.CurrentToken(l.elector.role, l.minted); known && token != l.Token() {
+		l.token.Store(&token)
+	}
+}
 
 // MintedToken returns the token that the leadership started with.
 func (l *Leadership) MintedToken() FencingToken { return l.minted }

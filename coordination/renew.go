@@ -29,18 +29,15 @@ func (l *Leadership) Renew(ctx context.Context) error {
 		return err
 	}
 	now := l.elector.now()
-	next := &grant{taken: now}
-	token := l.Token()
-	next.timing = l.elector.lease.Timing(l.elector.lease.Grant(l.elector.member, token, l.sent.nextGrantedAt(now)))
-	l.sent = next
-	offset, err := l.elector.writeLease(ctx, next.timing.lease)
+	lease := l.elector.lease.Grant(l.elector.member, l.Token(), l.sent.nextGrantedAt(now))
+	l.sent = &grant{timing: l.elector.lease.Timing(lease), taken: now}
+	offset, err := l.elector.writeLease(ctx, lease)
+	l.track()
 	if err != nil {
 		return l.refused(err)
 	}
 	l.offset.CompareAndSwap(-1, offset)
-	acknowledged := *next
-	acknowledged.token = l.elector.current(l.minted, token)
-	l.held.Store(&acknowledged)
+	l.held.Store(l.sent)
 	return l.ended()
 }
 
@@ -103,10 +100,11 @@ func (l *Leadership) attempt(held *grant) error {
 	defer cancel()
 	result := make(chan error, 1)
 	go func() { result <- l.Renew(ctx) }()
-	for patience := held.untilExpiry(began); ; {
-		if patience == 0 {
-			patience = bound
-		}
+	patience := held.untilExpiry(began)
+	if patience == 0 {
+		patience = bound
+	}
+	for {
 		over, stop := l.elector.limit(patience)
 		select {
 		case err := <-result:
@@ -119,14 +117,14 @@ func (l *Leadership) attempt(held *grant) error {
 			return err
 		default:
 		}
+		// The caller may have renewed meanwhile.
 		renewed := l.held.Load()
-		if renewed == held {
+		patience = renewed.untilExpiry(l.elector.now())
+		if renewed == held || patience == 0 {
 			l.expire(errors.New("a renewal hangs"))
 			return <-result
 		}
-		// The caller renewed meanwhile.
-		held, began = renewed, l.elector.now()
-		patience = held.untilExpiry(began)
+		held = renewed
 	}
 }
 

@@ -118,7 +118,8 @@ func (e *elector) serve(ctx context.Context, l *Leadership, callbacks Callbacks)
 	worked := callbacks.OnAcquired(work, l)
 	cancel(nil)
 
-	defer func() { e.identity.learn(l.Lease().Token, l.Token()) }()
+	e.identity.learn(l.Lease().Token, l.Token())
+	e.identity.led, e.identity.ledAt = true, l.held.Load().taken
 	if reason := l.Err(); reason != nil {
 		if callbacks.OnLost != nil {
 			callbacks.OnLost(errors.Join(reason, worked))

@@ -103,6 +103,33 @@ func TestRunCompetesAgainAfterALoss(t *testing.T) {
 	})
 }
 
+// A runner that lost the role knows that the lease of its successor is young,
+// whatever the clock of the successor says.
+func TestRunLeavesItsSuccessorAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		r := run(t, f, "node-1", 0, coordination.WithPollJitter(0))
+		r.expect(t, "begin 1:0")
+		at, err := coordination.RoleTopicPartition(role(t, "controller"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(5 * time.Second)
+		behind := time.Now().Add(-time.Hour).UnixMilli()
+		f.grant(at, role(t, "controller"), member(t, "node-2"), behind, behind+30000)
+		<-time.After(24 * time.Second)
+		r.expect(t, "end, fenced true", "lost, fenced true")
+		// Its own last lease was taken at 0 s, so that of node-2 is good until
+		// 30 s at least.
+		<-time.After(2 * time.Second)
+		r.expect(t, "begin 1:2")
+		r.cancel()
+		if err := <-r.result; err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
 func TestRunEndsWithItsWork(t *testing.T) {
 	for _, want := range []error{nil, errBroken} {
 		synctest.Test(t, func(t *testing.T) {

@@ -41,6 +41,10 @@ type identity struct {
 	known  []FencingToken // minted by this process, or in the log before it minted
 	minted bool
 	wary   bool // another process uses the member id
+
+	// The process led before, and the newest lease was its own at that moment.
+	led   bool
+	ledAt moment
 }
 
 // knownTokens bounds what an identity remembers. The newest lease in the log
@@ -92,8 +96,12 @@ type candidate struct {
 	lease  sighting
 	fences int  // mints in a row that were superseded
 	reread bool // the challenge was evaluated afresh once
-	pinned bool // the challenge met an incomplete read
-	pinAt  moment
+
+	// The challenge met an incomplete read, the coordinator told this pair
+	// then, and it was first told at that moment.
+	pinned    bool
+	pinToken  FencingToken
+	pinnedFor moment
 }
 
 func newCandidate(member MemberID, s *settings, i *identity) *candidate {
@@ -140,8 +148,11 @@ func (c *candidate) observe(r reading) {
 	}
 	if !c.lease.about(*lease) {
 		c.lease = sighting{seen: true, token: lease.Token, grantedAt: lease.GrantedAt, first: r.ended}
-		if previous != nil && previous.complete {
+		switch {
+		case previous != nil && previous.complete:
 			c.lease.absent, c.lease.witnessed = previous.began, true
+		case previous == nil && c.identity.led && lease.Member != c.member:
+			c.lease.absent, c.lease.witnessed = c.identity.ledAt, true
 		}
 	}
 }
@@ -210,30 +221,37 @@ func (c *candidate) locally(r reading, foreign bool) RoleState {
 }
 
 // challenge decides what precedes a mint. A read that an open transaction cut
-// short may hide the lease of a live holder, so a challenge on it waits for a
-// grace, unless nobody can hold the role.
+// short may hide the lease of a live holder, and the coordinator knows more.
 func (c *candidate) challenge(r reading) (step, time.Duration) {
 	if r.complete {
 		c.pinned = false
 		return stepMint, 0
 	}
-	if !c.pinned {
-		c.pinned, c.pinAt = true, r.ended
-	}
-	if c.pinGrace(r.ended) <= 0 {
-		return stepMint, 0
-	}
 	return stepDescribe, 0
 }
 
-func (c *candidate) pinGrace(now moment) time.Duration {
-	return min(2*c.settings.poll, c.settings.lease.challengeStagger) - now.since(c.pinAt)
-}
-
-// described takes the answer of the coordinator about a role whose log could
-// not be read to its end.
-func (c *candidate) described(taken bool, now moment) (step, time.Duration) {
-	if grace := c.pinGrace(now); taken && grace > 0 {
+// described takes the token that the coordinator holds for a role whose log
+// could not be read to its end, or NoEpoch with taken for no answer.
+//
+// Nobody holds a role that was never taken. A token other than that of the
+// last visible lease belongs to a member whose lease is hidden, and that lease
+// is good for its extent from the time the token was first seen. Otherwise the
+// holder has not been superseded, but it may have stopped to renew, and a
+// short grace is all it gets.
+func (c *candidate) described(token FencingToken, taken bool, now moment) (step, time.Duration) {
+	if !taken {
+		return stepMint, 0
+	}
+	if !c.pinned || token != c.pinToken && token != NoEpoch {
+		c.pinned, c.pinToken, c.pinnedFor = true, token, now
+	}
+	grace := min(2*c.settings.poll, c.settings.lease.challengeStagger)
+	lease := c.last.state.Lease
+	hidden := c.pinToken != NoEpoch && (lease == nil || lease.Token != c.pinToken)
+	if hidden && !slices.Contains(c.identity.known, c.pinToken) {
+		grace = c.settings.lease.duration
+	}
+	if grace -= now.since(c.pinnedFor); grace > 0 {
 		return stepWait, c.pollWithin(grace)
 	}
 	return stepMint, 0
