@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"syscall"
 	"time"
@@ -243,7 +244,7 @@ func passes(err error) bool {
 		var name *net.DNSError
 		return !(errors.As(err, &name) && name.IsNotFound || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EPERM))
 	}
-	return kgo.IsRetryableBrokerErr(err)
+	return errors.Is(err, io.ErrClosedPipe) || kgo.IsRetryableBrokerErr(err)
 }
 
 // fencedError is an answer that says that the epoch is superseded.

@@ -36,7 +36,7 @@ func (t *KafkaTransport) AcquireEpoch(ctx context.Context, role Role) (FencingTo
 	}
 	defer leave()
 	request := request{operation: "InitProducerId", subject: roleSubject(role), pace: mintPace}
-	pass, err := t.terms.mintTurn(call, role)
+	pass, err := t.terms.mint(call, role)
 	if err != nil {
 		return NoEpoch, request.failed(err)
 	}

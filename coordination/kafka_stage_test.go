@@ -5,6 +5,7 @@ package coordination_test
 import (
 	"context"
 	"crypto/rand"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,9 @@ type stage struct {
 	brokers []string
 	fake    *kfake.Cluster // nil for a real one
 	opts    []kgo.Opt      // that reach it
+
+	// dial is the dialer of opts, or nil.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // fakeStage starts a fake cluster. It has one broker unless the options say
@@ -44,7 +48,8 @@ func virtualStage(tb testing.TB, opts ...kfake.Opt) *stage {
 	tb.Helper()
 	network := new(kfake.VirtualNetwork)
 	s := fakeStage(tb, append(opts, kfake.ListenFn(network.Listen))...)
-	s.opts = append(s.opts, kgo.Dialer(network.DialContext))
+	s.dial = network.DialContext
+	s.opts = append(s.opts, kgo.Dialer(s.dial))
 	return s
 }
 
@@ -241,4 +246,13 @@ func (s *stage) settings(tb testing.TB, topic string, of map[string]string) map[
 		}
 	}
 	return values
+}
+
+// stop ends what runs in a bubble: goroutines of a client take a moment to end
+// after it is closed.
+func (s *stage) stop(transports ...*coordination.KafkaTransport) {
+	for _, transport := range transports {
+		transport.Close()
+	}
+	s.fake.Close()
 }

@@ -79,11 +79,11 @@ func (m *kafkaTerm) superseded() bool {
 
 // kafkaTerms are the epochs that a transport minted.
 type kafkaTerms struct {
-	mu     sync.Mutex // guards the fields below
-	minted map[Role]chan struct{}
-	newest map[Role]*kafkaTerm
-	live   map[int64]*kafkaTerm // by every producer id of the term
-	ended  map[int64]epochSet   // superseded epochs, by producer id
+	mu      sync.Mutex // guards the fields below
+	minting map[Role]*mintTurn
+	newest  map[Role]*kafkaTerm
+	live    map[int64]*kafkaTerm // by every producer id of the term
+	ended   map[int64]epochSet   // superseded and released epochs, by producer id
 }
 
 // epochSet is a set of epochs of one producer id, one bit for each.
@@ -115,23 +115,41 @@ func (s epochSet) remove(epoch int16) {
 	}
 }
 
-// mintTurn waits until no other mint of the role is under way. The answers of
-// two at once could not be put in order.
-func (r *kafkaTerms) mintTurn(ctx context.Context, role Role) (pass func(), err error) {
+// mintTurn is the right to mint an epoch of a role, for one at a time. The
+// answers of two mints at once could not be put in order.
+type mintTurn struct {
+	taken chan struct{}
+	users int
+}
+
+// mint waits until no other mint of the role is under way.
+func (r *kafkaTerms) mint(ctx context.Context, role Role) (pass func(), err error) {
 	r.mu.Lock()
-	turn := r.minted[role]
+	turn := r.minting[role]
 	if turn == nil {
-		turn = make(chan struct{}, 1)
-		if r.minted == nil {
-			r.minted = make(map[Role]chan struct{})
+		turn = &mintTurn{taken: make(chan struct{}, 1)}
+		if r.minting == nil {
+			r.minting = make(map[Role]*mintTurn)
 		}
-		r.minted[role] = turn
+		r.minting[role] = turn
 	}
+	turn.users++
 	r.mu.Unlock()
+	leave := func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if turn.users--; turn.users == 0 {
+			delete(r.minting, role)
+		}
+	}
 	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
+	case turn.taken <- struct{}{}:
+		return func() {
+			<-turn.taken
+			leave()
+		}, nil
 	case <-ctx.Done():
+		leave()
 		return nil, ended(ctx, nil)
 	}
 }
@@ -193,6 +211,11 @@ func (r *kafkaTerms) supersede(term *kafkaTerm) {
 	if !term.superseded() {
 		close(term.over)
 	}
+	r.drop(term)
+}
+
+// drop forgets a term and remembers that its tokens are of no use.
+func (r *kafkaTerms) drop(term *kafkaTerm) {
 	for _, producerID := range term.ids {
 		first, last := term.epochs(producerID)
 		set := r.ended[producerID]
@@ -200,12 +223,6 @@ func (r *kafkaTerms) supersede(term *kafkaTerm) {
 			set = set.with(int16(epoch))
 		}
 		r.ended[producerID] = set
-	}
-	r.drop(term)
-}
-
-func (r *kafkaTerms) drop(term *kafkaTerm) {
-	for _, producerID := range term.ids {
 		if r.live[producerID] == term {
 			delete(r.live, producerID)
 		}
@@ -225,7 +242,7 @@ func (r *kafkaTerms) find(token FencingToken) (*kafkaTerm, error) {
 	if r.ended[token.producerID].has(token.producerEpoch) {
 		return nil, errSuperseded(token)
 	}
-	return nil, fmt.Errorf("token %s was not minted by this transport, or was released", token)
+	return nil, fmt.Errorf("token %s was not minted by this transport", token)
 }
 
 // epochs returns the first and the last epoch that the term had under one of
@@ -273,16 +290,26 @@ func (t *KafkaTransport) Superseded(role Role, minted FencingToken) <-chan struc
 	return term.over
 }
 
-// Release forgets a token that writes nothing any more. A write that is in
-// flight goes on. Release does not block.
+// Release frees what the transport keeps for a token that writes nothing any
+// more. A write that is in flight goes on, and a later one is answered as if
+// the token were superseded. Release does not block.
 func (t *KafkaTransport) Release(role Role, minted FencingToken) {
-	t.terms.mu.Lock()
-	defer t.terms.mu.Unlock()
-	if term := t.terms.live[minted.producerID]; term != nil && term.role == role && term.minted == minted {
-		t.terms.drop(term)
+	if t.terms.release(role, minted) {
+		t.forgetCoordinator(role)
 	}
 }
 
+func (r *kafkaTerms) release(role Role, minted FencingToken) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	term := r.live[minted.producerID]
+	known := term != nil && term.role == role && term.minted == minted
+	if known {
+		r.drop(term)
+	}
+	return known
+}
+
 func errSuperseded(token FencingToken) error {
-	return fmt.Errorf("%w: token %s was superseded", ErrFenced, token)
+	return fmt.Errorf("%w: token %s was superseded or released", ErrFenced, token)
 }

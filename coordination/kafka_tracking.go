@@ -86,19 +86,31 @@ func (x *transaction) detect(ctx context.Context) error {
 		x.decide(false)
 		return nil
 	}
-	advanced := false
+	evidence := evidenceAgainst
 	if follows(state.pair, current) && state.state != stateOngoing {
-		if advanced, err = x.advanced(ctx, state); err != nil {
+		if evidence, err = x.weigh(ctx, state); err != nil {
 			return err
 		}
 	}
-	if !advanced {
+	if evidence == evidenceAgainst {
 		x.terms.end(x.term)
 		return x.request("DescribeTransactions").failed(fencedError(fmt.Errorf("the coordinator holds token %s and not %s", state.pair, current)))
 	}
 	x.adopt(state.pair)
 	x.decide(true)
+	if evidence == evidenceOfSilence {
+		return x.step(ctx)
+	}
 	return nil
+}
+
+// step moves the epoch on with an empty transaction. Whoever minted the adopted
+// pair without a trace is fenced from then on.
+func (x *transaction) step(ctx context.Context) error {
+	if err := x.add(ctx, []TopicPartition{x.term.last.at}); err != nil {
+		return err
+	}
+	return x.end(ctx, true)
 }
 
 func (x *transaction) decide(tracking bool) {
@@ -110,40 +122,49 @@ func (x *transaction) decide(tracking bool) {
 	x.setMode(mode, x.term)
 }
 
-// advanced reports whether the end of the term's own transaction led to the
-// state.
-func (x *transaction) advanced(ctx context.Context, state epochState) (bool, error) {
+// evidence tells who led the coordinator from the pair of a term to the next.
+type evidence int
+
+const (
+	evidenceAgainst   evidence = iota // another member minted
+	evidenceOfOwn                     // the end of the term's own transaction
+	evidenceOfSilence                 // nobody else showed up
+)
+
+// weigh looks for evidence that the end of the term's own transaction led to
+// the state.
+func (x *transaction) weigh(ctx context.Context, state epochState) (evidence, error) {
 	trace, err := x.trace(ctx, state.pair)
 	switch {
 	case err != nil:
-		return false, err
+		return evidenceAgainst, err
 	case trace.marker != markerCommit || trace.later:
-		return false, nil
+		return evidenceAgainst, nil
 	case trace.epoch > x.term.pair().producerEpoch:
-		return true, nil // the coordinator ended the transaction under the next epoch
+		return evidenceOfOwn, nil // the coordinator ended the transaction under the next epoch
 	case state.state != stateEmpty:
-		return true, nil // a mint would have left it empty
+		return evidenceOfOwn, nil // a mint would have left it empty
 	case x.tellsStates():
-		return false, nil
+		return evidenceAgainst, nil
 	}
 	// The coordinator calls every id without an open transaction empty. If
 	// another member minted, it writes at once.
 	for began := time.Now(); time.Since(began) < observeTime; {
 		if !pause(ctx, observeInterval) {
-			return false, x.request("DescribeTransactions").failed(ended(ctx, nil))
+			return evidenceAgainst, x.request("DescribeTransactions").failed(ended(ctx, nil))
 		}
 		again, err := x.describe(ctx, x.term.role)
 		if err != nil {
-			return false, err
+			return evidenceAgainst, err
 		}
 		if trace, err = x.trace(ctx, state.pair); err != nil {
-			return false, err
+			return evidenceAgainst, err
 		}
 		if again != state || trace.later {
-			return false, nil
+			return evidenceAgainst, nil
 		}
 	}
-	return true, nil
+	return evidenceOfSilence, nil
 }
 
 // tellsStates reports whether the coordinator was seen to tell a completed

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/krabka-io/krabka-streams-go/coordination"
+)
+
+// The version of the request that ends a transaction of a lease.
+const pinnedEnd = 4
+
+// advance moves the epoch of a role on at the coordinator, as a client does
+// that recovers its producer. The fake does so without a look at who asks.
+func (s *stage) advance(tb testing.TB, client *kgo.Client, r coordination.Role) {
+	describe := kmsg.NewPtrDescribeTransactionsRequest()
+	describe.TransactionalIDs = []string{r.String()}
+	states, err := describe.RequestWith(context.Background(), client)
+	if err != nil {
+		tb.Errorf("advance: %v", err)
+		return
+	}
+	id := r.String()
+	ask := kmsg.NewPtrInitProducerIDRequest()
+	ask.TransactionalID = &id
+	ask.TransactionTimeoutMillis = 60_000
+	ask.ProducerID, ask.ProducerEpoch = states.TransactionStates[0].ProducerID, states.TransactionStates[0].ProducerEpoch
+	answer, err := ask.RequestWith(context.Background(), client)
+	if err == nil {
+		err = kerr.ErrorForCode(answer.ErrorCode)
+	}
+	if err != nil {
+		tb.Errorf("advance: %v", err)
+	}
+}
+
+// advancing makes a cluster move the epoch with every transaction, whatever
+// the version of the request, and without telling.
+func advancing(t *testing.T, r coordination.Role, opts ...kfake.Opt) (*stage, *lossy) {
+	t.Helper()
+	plain, network := fakeStage(t, opts...), newLossy()
+	client := plain.client(t)
+	network.interpose(kmsg.EndTxn, pinnedEnd, func() { plain.advance(t, client, r) })
+	return network.over(plain), network
+}
+
+func TestKafkaTransportTracksAnEpochThatMoves(t *testing.T) {
+	r := role(t, "controller")
+	s, _ := advancing(t, r)
+	topic := s.compacted(t, 1)
+	var requests wire
+	var mu sync.Mutex
+	var told []string
+	transport := s.transport(t, standardConfig(t), counting(&requests), func(options *coordination.KafkaOptions) {
+		options.Hooks.Tracking = func(role coordination.Role, _ coordination.FencingToken) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, role.String())
+		}
+	})
+	l := acquire(t, transport, r, "node-1", topic)
+	guard, err := l.Guard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	minted := l.MintedToken()
+	tokens := []coordination.FencingToken{minted, l.Token()}
+	for n := range 5 {
+		if n%2 == 0 {
+			err = l.Renew(within(t, patience))
+		} else {
+			err = guard.Write(within(t, patience), coordination.GuardedRecord{Topic: topic, Key: []byte("command"), Value: []byte(fmt.Sprint(n))})
+		}
+		if err != nil {
+			t.Fatalf("write %d: %v", n, err)
+		}
+		tokens = append(tokens, l.Token())
+		status, err := coordination.DescribeLeadership(within(t, patience), transport, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !status.Authoritative(l.Token()) || l.MintedToken() != minted {
+			t.Errorf("after write %d: token %s, minted %s, the coordinator holds %s", n, l.Token(), l.MintedToken(), status.Token)
+		}
+	}
+	if !slices.IsSortedFunc(tokens, coordination.FencingToken.Compare) || len(slices.Compact(slices.Clone(tokens))) != len(tokens) {
+		t.Errorf("tokens %v, want them to grow strictly", tokens)
+	}
+	if got := requests.of(kmsg.InitProducerID); got != 1 {
+		t.Errorf("%d InitProducerId requests, want 1", got)
+	}
+	if got := transport.Mode(); got != coordination.EpochModeTracking {
+		t.Errorf("mode = %s, want %s", got, coordination.EpochModeTracking)
+	}
+	mu.Lock()
+	if diff := cmp.Diff([]string{"controller"}, told); diff != "" {
+		t.Errorf("roles that the hook was told mismatch (-want +got):\n%s", diff)
+	}
+	mu.Unlock()
+	// Any token of the term will do for a write, and another mint ends it.
+	if err := transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("by the minted token")); err != nil {
+		t.Errorf("write under the minted token: %v", err)
+	}
+	if _, err := s.transport(t, standardConfig(t)).AcquireEpoch(within(t, patience), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Write(within(t, patience), coordination.GuardedRecord{Topic: topic, Key: []byte("command"), Value: []byte("late")}); !errors.Is(err, coordination.ErrFenced) {
+		t.Errorf("late write: %v, want ErrFenced", err)
+	}
+}
+
+func TestKafkaTransportStartsNewTermsInTheModeItFound(t *testing.T) {
+	r := role(t, "controller")
+	s, network := advancing(t, r)
+	topic := s.compacted(t, 1)
+	transport := s.transport(t, standardConfig(t))
+	first := acquire(t, transport, r, "node-1", topic)
+	if err := first.Resign(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	network.interpose(kmsg.EndTxn, pinnedEnd, func() { t.Error("a transaction of the second term ended in the pinned version") })
+	second := acquire(t, transport, r, "node-1", topic)
+	if got := s.describe(t, r); got != second.Token() {
+		t.Errorf("the coordinator holds %s, want %s", got, second.Token())
+	}
+}
+
+func TestKafkaTransportFollowsALostAnswerOnlyOnEvidence(t *testing.T) {
+	tests := []struct {
+		name    string
+		arrives bool
+		other   func(t *testing.T, other *coordination.KafkaTransport, r coordination.Role, topic string)
+		fenced  bool
+	}{
+		{name: "the answer was lost", arrives: true},
+		{name: "the request was lost"},
+		{name: "the request was lost and another member minted", fenced: true, other: mintOnly},
+		{name: "the request was lost and another member leads", fenced: true, other: mintAndWrite},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := role(t, "controller")
+			s, network := advancing(t, r)
+			topic := s.compacted(t, 1)
+			stop := &cancelOn{key: kmsg.EndTxn}
+			transport := s.transport(t, standardConfig(t), func(options *coordination.KafkaOptions) {
+				options.ClientOptions = append(options.ClientOptions[:len(options.ClientOptions):len(options.ClientOptions)], kgo.WithHooks(stop))
+			})
+			minted, err := transport.AcquireEpoch(within(t, patience), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("first")); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(within(t, patience))
+			stop.arm(cancel)
+			if tt.arrives {
+				network.lose(kmsg.EndTxn, 0, 1)
+			} else {
+				network.lose(kmsg.EndTxn, 1, 0)
+			}
+			if err := transport.WriteLease(ctx, at(topic, 0), minted, []byte("lease"), []byte("second")); !errors.Is(err, context.Canceled) {
+				t.Fatalf("a cancelled write: %v", err)
+			}
+			if tt.other != nil {
+				tt.other(t, s.transport(t, standardConfig(t)), r, topic)
+			}
+			err = transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("third"))
+			if errors.Is(err, coordination.ErrFenced) != tt.fenced || !tt.fenced && err != nil {
+				t.Fatalf("the next write: %v, want fenced %v", err, tt.fenced)
+			}
+			if tt.fenced {
+				return
+			}
+			if diff := cmp.Diff([]string{"first", "second", "third"}, s.visible(t, topic, 0)); diff != "" {
+				t.Errorf("committed leases mismatch (-want +got):\n%s", diff)
+			}
+			if current, known := transport.CurrentToken(r, minted); !known || current != s.describe(t, r) {
+				t.Errorf("current token %s, %v; the coordinator holds %s", current, known, s.describe(t, r))
+			}
+		})
+	}
+}
+
+func mintOnly(t *testing.T, other *coordination.KafkaTransport, r coordination.Role, _ string) {
+	if _, err := other.AcquireEpoch(within(t, patience), r); err != nil {
+		t.Error(err)
+	}
+}
+
+func mintAndWrite(t *testing.T, other *coordination.KafkaTransport, r coordination.Role, topic string) {
+	minted, err := other.AcquireEpoch(within(t, patience), r)
+	if err == nil {
+		err = other.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("of another"))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// A mint of another member right after the first transaction looks like an
+// epoch that moved with it.
+func TestKafkaTransportTellsAMintFromAMovingEpoch(t *testing.T) {
+	s, network := fakeStage(t), newLossy()
+	topic, r := s.compacted(t, 1), role(t, "controller")
+	other := s.transport(t, standardConfig(t))
+	transport := network.over(s).transport(t, standardConfig(t))
+	minted, err := transport.AcquireEpoch(within(t, patience), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	network.interpose(kmsg.EndTxn, pinnedEnd, func() { once.Do(func() { mintAndWrite(t, other, r, topic) }) })
+	over := transport.Superseded(r, minted)
+	if err := transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("first")); err != nil {
+		t.Fatalf("the first write is committed, and yet: %v", err)
+	}
+	select {
+	case <-over:
+	default:
+		t.Error("the token is not known to be superseded")
+	}
+	if err := transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("late")); !errors.Is(err, coordination.ErrFenced) {
+		t.Errorf("the next write: %v, want ErrFenced", err)
+	}
+	if got := transport.Mode(); got == coordination.EpochModeTracking {
+		t.Error("the transport follows the epoch of another member")
+	}
+	if diff := cmp.Diff([]string{"first", "of another"}, s.visible(t, topic, 0)); diff != "" {
+		t.Errorf("committed leases mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestKafkaTransportGivesAHalfDoneTransactionUpWhereTheEpochMoves(t *testing.T) {
+	r := role(t, "controller")
+	s, _ := advancing(t, r)
+	topic, commands := s.compacted(t, 1), unique("commands")
+	s.create(t, commands, 2, "max.message.bytes", "2000")
+	l := acquire(t, s.transport(t, standardConfig(t)), r, "node-1", topic)
+	guard, err := l.Guard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = guard.Write(within(t, patience),
+		coordination.GuardedRecord{Topic: commands, Value: []byte("never")},
+		coordination.GuardedRecord{Topic: commands, Partition: 1, Value: make([]byte, 4000)})
+	if !errors.Is(err, coordination.ErrFenced) || !errors.Is(err, kerr.MessageTooLarge) {
+		t.Errorf("a write that fails halfway: %v, want ErrFenced and MESSAGE_TOO_LARGE", err)
+	}
+	next := acquire(t, s.transport(t, standardConfig(t)), r, "node-1", topic)
+	if err := next.Renew(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{}, s.visible(t, commands, 0)); diff != "" {
+		t.Errorf("visible commands mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestKafkaTransportUsesNewerVersionsWhereTheOldOnesAreGone(t *testing.T) {
+	s := fakeStage(t)
+	s.fake.ControlKey(int16(kmsg.ApiVersions), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		s.fake.KeepControl()
+		answer := kreq.ResponseKind().(*kmsg.ApiVersionsResponse)
+		floor := map[kmsg.Key]int16{kmsg.Produce: 12, kmsg.EndTxn: 5}
+		for key := kmsg.Key(0); key <= kmsg.DescribeTopicPartitions; key++ {
+			request := kmsg.RequestForKey(int16(key))
+			entry := kmsg.NewApiVersionsResponseApiKey()
+			entry.ApiKey, entry.MinVersion, entry.MaxVersion = int16(key), floor[key], request.MaxVersion()
+			if limit, ok := map[kmsg.Key]int16{kmsg.Metadata: 12, kmsg.FindCoordinator: 5, kmsg.Fetch: 16}[key]; ok {
+				entry.MaxVersion = limit
+			}
+			answer.ApiKeys = append(answer.ApiKeys, entry)
+		}
+		return answer, nil, true
+	})
+	topic, r := s.compacted(t, 1), role(t, "controller")
+	transport := s.transport(t, standardConfig(t))
+	l := acquire(t, transport, r, "node-1", topic)
+	if err := l.Renew(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.describe(t, r); got != l.Token() || got == l.MintedToken() {
+		t.Errorf("the coordinator holds %s, the token is %s and was minted as %s", got, l.Token(), l.MintedToken())
+	}
+	if got := transport.Mode(); got != coordination.EpochModeTracking {
+		t.Errorf("mode = %s, want %s", got, coordination.EpochModeTracking)
+	}
+}
