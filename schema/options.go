@@ -22,6 +22,24 @@ func badOption(format string, args ...any) error {
 	return &optionError{fmt.Sprintf(format, args...)}
 }
 
+// setPositive sets an option that must be above zero.
+func setPositive[T ~int | ~int64](field *T, value T, what string, refuse func(format string, args ...any)) {
+	if value <= 0 {
+		refuse("%s %v is not positive", what, value)
+		return
+	}
+	*field = value
+}
+
+// setBackoff sets a range of pauses.
+func setBackoff(first, last *time.Duration, initial, longest time.Duration, what string, refuse func(format string, args ...any)) {
+	if initial <= 0 || longest < initial {
+		refuse("%s %v to %v is not a positive range", what, initial, longest)
+		return
+	}
+	*first, *last = initial, longest
+}
+
 // RegistryClientOption configures a [RegistryClient].
 type RegistryClientOption func(*RegistryClient)
 
@@ -112,36 +130,20 @@ func WithMaxRetries(maxRetries int) RegistryClientOption {
 // pause. Both must be positive, and initial not above longest.
 func WithRetryBackoff(initial, longest time.Duration) RegistryClientOption {
 	return func(c *RegistryClient) {
-		if initial <= 0 || longest < initial {
-			c.refuse("retry backoff %v to %v is not a positive range", initial, longest)
-			return
-		}
-		c.backoff, c.maxBackoff = initial, longest
+		setBackoff(&c.backoff, &c.maxBackoff, initial, longest, "retry backoff", c.refuse)
 	}
 }
 
 // WithRequestTimeout bounds each attempt, from connecting to the last byte of
 // the answer. The default is 5 seconds. It must be positive.
 func WithRequestTimeout(timeout time.Duration) RegistryClientOption {
-	return func(c *RegistryClient) {
-		if timeout <= 0 {
-			c.refuse("request timeout %v is not positive", timeout)
-			return
-		}
-		c.requestTimeout = timeout
-	}
+	return func(c *RegistryClient) { setPositive(&c.requestTimeout, timeout, "request timeout", c.refuse) }
 }
 
 // WithMaxAnswerBytes bounds the body of an answer. The default is 16 MiB; a
 // larger answer is an error. It must be positive.
 func WithMaxAnswerBytes(limit int64) RegistryClientOption {
-	return func(c *RegistryClient) {
-		if limit <= 0 {
-			c.refuse("answer limit %d is not positive", limit)
-			return
-		}
-		c.maxAnswerBytes = limit
-	}
+	return func(c *RegistryClient) { setPositive(&c.maxAnswerBytes, limit, "answer limit", c.refuse) }
 }
 
 // WithShuffledURLs puts several base URLs in random order, so that many

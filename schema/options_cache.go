@@ -35,25 +35,13 @@ func WithSubjectNameStrategy(strategy SubjectNameStrategy) SchemaCacheOption {
 // WithConcurrency bounds how many schemas a prewarm resolves at a time, and how
 // many the background fetches at a time. The default is 8. It must be positive.
 func WithConcurrency(limit int) SchemaCacheOption {
-	return func(c *SchemaCache) {
-		if limit <= 0 {
-			c.refuse("concurrency %d is not positive", limit)
-			return
-		}
-		c.concurrency = limit
-	}
+	return func(c *SchemaCache) { setPositive(&c.concurrency, limit, "concurrency", c.refuse) }
 }
 
 // WithFetchTimeout bounds one background fetch with its retries and references.
 // The default is 10 seconds. It must be positive.
 func WithFetchTimeout(timeout time.Duration) SchemaCacheOption {
-	return func(c *SchemaCache) {
-		if timeout <= 0 {
-			c.refuse("fetch timeout %v is not positive", timeout)
-			return
-		}
-		c.fetchTimeout = timeout
-	}
+	return func(c *SchemaCache) { setPositive(&c.fetchTimeout, timeout, "fetch timeout", c.refuse) }
 }
 
 // WithFetchBackoff sets the pause after the first failed fetch of a schema and
@@ -62,11 +50,7 @@ func WithFetchTimeout(timeout time.Duration) SchemaCacheOption {
 // initial not above longest.
 func WithFetchBackoff(initial, longest time.Duration) SchemaCacheOption {
 	return func(c *SchemaCache) {
-		if initial <= 0 || longest < initial {
-			c.refuse("fetch backoff %v to %v is not a positive range", initial, longest)
-			return
-		}
-		c.fetchBackoff, c.maxFetchBackoff = initial, longest
+		setBackoff(&c.fetchBackoff, &c.maxFetchBackoff, initial, longest, "fetch backoff", c.refuse)
 	}
 }
 
@@ -74,39 +58,21 @@ func WithFetchBackoff(initial, longest time.Duration) SchemaCacheOption {
 // an error before the registry is asked again. The default is 10 seconds. It
 // must be positive.
 func WithNegativeTTL(ttl time.Duration) SchemaCacheOption {
-	return func(c *SchemaCache) {
-		if ttl <= 0 {
-			c.refuse("negative TTL %v is not positive", ttl)
-			return
-		}
-		c.negativeTTL = ttl
-	}
+	return func(c *SchemaCache) { setPositive(&c.negativeTTL, ttl, "negative TTL", c.refuse) }
 }
 
 // WithMaxWriterSchemas bounds how many fetched schemas are kept; the oldest go
 // first. Seeded and prewarmed ones do not count. The default is 10000. It must
 // be positive.
 func WithMaxWriterSchemas(limit int) SchemaCacheOption {
-	return func(c *SchemaCache) {
-		if limit <= 0 {
-			c.refuse("writer schema limit %d is not positive", limit)
-			return
-		}
-		c.maxWriters = limit
-	}
+	return func(c *SchemaCache) { setPositive(&c.maxWriters, limit, "writer schema limit", c.refuse) }
 }
 
 // WithRefreshInterval has the cache call [SchemaCache.Refresh] on an interval,
 // until it is closed. The default is never. It must be positive. It serves
 // [UseLatest]; in the other modes a refresh finds the same ids again.
 func WithRefreshInterval(interval time.Duration) SchemaCacheOption {
-	return func(c *SchemaCache) {
-		if interval <= 0 {
-			c.refuse("refresh interval %v is not positive", interval)
-			return
-		}
-		c.refreshInterval = interval
-	}
+	return func(c *SchemaCache) { setPositive(&c.refreshInterval, interval, "refresh interval", c.refuse) }
 }
 
 // WithoutLatestCheck accepts, under [UseLatest], a latest version that cannot
