@@ -8,6 +8,7 @@ MAKEFLAGS += --warn-undefined-variables --no-builtin-rules --no-print-directory
 FUZZTIME ?= 10s
 BENCH ?= .
 COUNT ?= 10
+RUNS ?= 50
 PKG ?= ./...
 OLD ?=
 NEW ?=
@@ -115,6 +116,14 @@ integration: build/withkafka ## Run the integration tests on a broker and a regi
 build/withkafka:
 	@mkdir -p build
 	@go build -o $@ ./internal/kafkatest/withkafka
+
+.PHONY: exactness
+exactness: build/withkafka ## Kill members at random moments on a real broker, RUNS times, a seed each
+	exec build/withkafka go test -count=$(RUNS) -timeout 2h -tags integration -run '^TestRealCountsAreExactThroughKills$$' -v ./columnar/kafka
+
+.PHONY: bench-kafka
+bench-kafka: build/withkafka ## Run the pipeline benchmarks on a real broker
+	exec build/withkafka go test -run '^$$' -bench Pipeline -count $(COUNT) ./columnar/kafka
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities; needs the vulnerability database

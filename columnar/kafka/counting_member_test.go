@@ -27,7 +27,8 @@ const memberVariable = "KRABKA_TEST_MEMBER"
 // memberUp is what a member process prints when it handles signals.
 const memberUp = "up"
 
-// fencedStatus is the exit status of a member that a newer owner has fenced.
+// fencedStatus is the exit status of a member that a newer owner has fenced, at
+// the broker or at the state store.
 const fencedStatus = 3
 
 // memberConfig is what a member process is told.
@@ -165,7 +166,7 @@ func runMember() error {
 	defer stop()
 	fmt.Println(memberUp)
 	err := config.run(ctx)
-	if fenced := (*columnar.FencedError)(nil); errors.As(err, &fenced) {
+	if errors.As(err, new(*columnar.FencedError)) || errors.As(err, new(*columnar.StaleOwnerError)) {
 		fmt.Fprintln(os.Stderr, "fenced:", err)
 		os.Exit(fencedStatus)
 	}

@@ -105,11 +105,10 @@ func (j *count) finish(t *testing.T, first, last *memberProcess) *memberProcess 
 		}
 	}
 	if first != last {
-		select {
-		case <-first.exited:
+		_ = first.Process.Signal(syscall.SIGTERM) // an error when it has ended
+		<-first.exited
+		if first.err != nil {
 			first.fenced(t)
-		default:
-			first.leave(t)
 		}
 	}
 	return last
