@@ -4,7 +4,6 @@ package coordination
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -54,7 +53,7 @@ func (t *KafkaTransport) WriteRecords(ctx context.Context, role Role, token Fenc
 		x.decideOnce(call)
 		return nil
 	}
-	if !x.term.superseded() && x.leaveNothing(err) {
+	if !x.term.superseded() && x.leaveNothing() {
 		if call.Err() == nil {
 			x.cleanUp(call)
 		} else {
@@ -68,7 +67,7 @@ func (t *KafkaTransport) WriteRecords(ctx context.Context, role Role, token Fenc
 				x.cleanUp(clean)
 			}()
 		}
-		if x.term.superseded() && !errors.Is(err, ErrOutcomeUnknown) {
+		if x.term.superseded() {
 			return fmt.Errorf("%w: %w", ErrFenced, err)
 		}
 	}
@@ -90,13 +89,10 @@ func (x *transaction) locate(ctx context.Context) error {
 }
 
 // leaveNothing marks what a failed write left behind as never to become
-// visible, unless its commit may have happened. It reports whether there is
+// visible, unless a request to commit it was sent. It reports whether there is
 // something to settle.
-func (x *transaction) leaveNothing(err error) bool {
-	if x.term.ending == endingCommit {
-		return true
-	}
-	if !x.sent || errors.Is(err, ErrOutcomeUnknown) {
+func (x *transaction) leaveNothing() bool {
+	if x.term.ending == endingCommit || !x.sent {
 		return x.term.ending != endingNone
 	}
 	for _, left := range x.term.unsettled {

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/krabka-io/krabka-streams-go/coordination"
+)
+
+// reading is a transport and a partition to read.
+type reading struct {
+	*stage
+	transport *coordination.KafkaTransport
+	at        coordination.TopicPartition
+	fetched   []int
+}
+
+func newReading(t *testing.T, opts ...kfake.Opt) *reading {
+	t.Helper()
+	x := &reading{stage: fakeStage(t, opts...)}
+	x.at = at(x.compacted(t, 1), 0)
+	x.transport = x.stage.transport(t, standardConfig(t), func(options *coordination.KafkaOptions) {
+		options.Hooks.Fetched = func(_ coordination.TopicPartition, records, _ int) { x.fetched = append(x.fetched, records) }
+	})
+	return x
+}
+
+func (x *reading) append(t *testing.T, key, value string) {
+	t.Helper()
+	var bytes []byte
+	if value != "" {
+		bytes = []byte(value)
+	}
+	if err := x.transport.Append(within(t, patience), x.at, []byte(key), bytes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// read returns the records as offset, key and value.
+func (x *reading) read(t *testing.T) []string {
+	t.Helper()
+	records, complete, err := x.transport.ReadPrefix(within(t, patience), x.at)
+	if err != nil || !complete {
+		t.Fatalf("read: complete %v, %v", complete, err)
+	}
+	texts := []string{}
+	for _, record := range records {
+		texts = append(texts, fmt.Sprintf("%d %s=%s", record.Offset, record.Key, record.Value))
+	}
+	return texts
+}
+
+func (x *reading) check(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), x.read(t)); diff != "" {
+		t.Errorf("records mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadEndsWhereCompactionTookTheLastRecords(t *testing.T) {
+	x := newReading(t)
+	for n := range 3 {
+		x.append(t, "a", fmt.Sprint(n))
+	}
+	x.append(t, "b", "")
+	x.fake.Compact()
+	fresh := &reading{stage: x.stage, at: x.at, transport: x.stage.transport(t, standardConfig(t))}
+	records := fresh.read(t)
+	newest := records[0]
+	if newest != "2 a=2" {
+		t.Errorf("the first record after compaction is %q, want the newest of its key", newest)
+	}
+	fresh.append(t, "c", "4")
+	if got := fresh.read(t); got[len(got)-1] != "4 c=4" {
+		t.Errorf("records %q, want the appended one last", got)
+	}
+}
+
+func TestReadStartsAnewWhereTheLogDoes(t *testing.T) {
+	x := newReading(t)
+	for n := range 4 {
+		x.append(t, fmt.Sprint("key ", n), fmt.Sprint(n))
+	}
+	stale := &reading{stage: x.stage, at: x.at, transport: x.stage.transport(t, standardConfig(t))}
+	if err := x.fake.DeleteRecords(x.at.Topic, 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	stale.check(t, "3 key 3=3") // from the start of the log
+	if err := x.fake.DeleteRecords(x.at.Topic, 0, 4); err != nil {
+		t.Fatal(err)
+	}
+	x.check(t)
+	x.append(t, "key 4", "4")
+	x.check(t, "4 key 4=4")
+}
+
+func TestReadForgetsATopicThatWasCreatedAnew(t *testing.T) {
+	x := newReading(t)
+	for n := range 3 {
+		x.append(t, fmt.Sprint("old ", n), "1")
+	}
+	x.check(t, "0 old 0=1", "1 old 1=1", "2 old 2=1")
+	if err := x.fake.DeleteTopic(x.at.Topic); err != nil {
+		t.Fatal(err)
+	}
+	x.create(t, x.at.Topic, 1, "cleanup.policy", "compact")
+	x.check(t)
+	x.append(t, "new", "2")
+	x.check(t, "0 new=2")
+}
+
+func TestReadStartsAnewUnderAnotherLeader(t *testing.T) {
+	x := newReading(t, kfake.NumBrokers(3))
+	x.append(t, "a", "1")
+	x.check(t, "0 a=1")
+	x.check(t, "0 a=1")
+	leader := x.fake.LeaderFor(x.at.Topic, 0)
+	if err := x.fake.MoveTopicPartition(x.at.Topic, 0, (leader+1)%3); err != nil {
+		t.Fatal(err)
+	}
+	x.check(t, "0 a=1")
+	if diff := cmp.Diff([]int{1, 0, 1}, x.fetched); diff != "" {
+		t.Errorf("records fetched mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadOutlastsATroubledLeader(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.LeaderNotAvailable, kerr.FencedLeaderEpoch,
+		kerr.UnknownLeaderEpoch, kerr.ReplicaNotAvailable, kerr.KafkaStorageError, kerr.UnknownTopicOrPartition,
+		kerr.UnknownTopicID, kerr.OffsetOutOfRange, kerr.UnknownServerError, kerr.OffsetNotAvailable} {
+		t.Run(code.Message, func(t *testing.T) {
+			t.Parallel()
+			x := newReading(t)
+			x.append(t, "a", "1")
+			x.check(t, "0 a=1")
+			x.append(t, "b", "2")
+			fault := x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: code, Count: 2})
+			x.check(t, "0 a=1", "1 b=2")
+			if got := fault.Hits(); got != 2 {
+				t.Errorf("%d faults took place, want 2", got)
+			}
+		})
+	}
+}
+
+func TestReadReportsWhatDoesNotExist(t *testing.T) {
+	x := newReading(t)
+	var missing *coordination.TopicError
+	_, err := x.transport.ReadPartition(within(t, patience), at("no-such-topic", 0))
+	if !errors.As(err, &missing) || !errors.Is(err, kerr.UnknownTopicOrPartition) || missing.Topic != "no-such-topic" || !missing.Retriable() {
+		t.Errorf("a topic that does not exist: %v", err)
+	}
+	_, err = x.transport.ReadPartition(within(t, patience), at(x.at.Topic, 16))
+	if !errors.As(err, &missing) || missing.Partition != 16 {
+		t.Errorf("a partition that does not exist: %v", err)
+	}
+	if err := x.transport.Append(within(t, patience), at(x.at.Topic, -1), []byte("k"), nil); !errors.As(err, &missing) || missing.Partition != -1 {
+		t.Errorf("a negative partition: %v", err)
+	}
+}
+
+func TestReadEndsWithItsContext(t *testing.T) {
+	x := newReading(t)
+	x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	records, err := x.transport.ReadPartition(ctx, x.at)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, kerr.NotLeaderForPartition) || records != nil {
+		t.Errorf("read: %d records, %v; want the error of the context and the last answer", len(records), err)
+	}
+}
+
+// A read waits for an open transaction of another role for a while: half a
+// renew interval, and a second at most.
+func TestReadGivesAnOpenTransactionGrace(t *testing.T) {
+	for _, tt := range []struct {
+		renew time.Duration
+		grace time.Duration
+	}{{10 * time.Second, time.Second}, {time.Second, 500 * time.Millisecond}} {
+		t.Run(tt.renew.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := virtualStage(t)
+				topic := s.compacted(t, 1)
+				transport := s.transport(t, leaseConfig(t, time.Minute, tt.renew, time.Second))
+				open := s.hang(t, at(topic, 0), "open", time.Minute)
+				began := time.Now()
+				_, complete, err := transport.ReadPrefix(t.Context(), at(topic, 0))
+				if took := time.Since(began); complete || err != nil || took < tt.grace || took > tt.grace+stableSlack {
+					t.Errorf("read: complete %v, %v after %v; want an incomplete one after %v", complete, err, took, tt.grace)
+				}
+				open.Close()
+				s.stop(transport)
+			})
+		})
+	}
+}
+
+// stableSlack is how long one fetch waits for the stable offset to move.
+const stableSlack = 100 * time.Millisecond
+
+func TestAppendThatIsCancelledOnItsWayIsOpen(t *testing.T) {
+	x := newReading(t)
+	network := newLossy()
+	transport := network.over(x.stage).transport(t, standardConfig(t))
+	network.lose(kmsg.Produce, 0, 1<<20)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := transport.Append(ctx, x.at, []byte("k"), []byte("v"))
+	if !errors.Is(err, coordination.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("append: %v, want ErrOutcomeUnknown and the error of the context", err)
+	}
+	if got := x.read(t); len(got) == 0 {
+		t.Error("the record that arrived is not there")
+	}
+	refused, stop := context.WithCancel(t.Context())
+	stop()
+	if err := transport.Append(refused, x.at, []byte("k"), nil); !errors.Is(err, context.Canceled) || errors.Is(err, coordination.ErrOutcomeUnknown) {
+		t.Errorf("append with an ended context: %v, want its error alone", err)
+	}
+}
+
+func TestAppendOutlastsATroubledLeader(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.NotEnoughReplicas, kerr.RequestTimedOut, kerr.UnknownTopicOrPartition} {
+		t.Run(code.Message, func(t *testing.T) {
+			t.Parallel()
+			x := newReading(t)
+			fault := x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: code, Count: 2})
+			x.append(t, "a", "1")
+			if got := fault.Hits(); got != 2 {
+				t.Errorf("%d faults took place, want 2", got)
+			}
+			got := x.read(t)
+			if last := got[len(got)-1]; last[len(last)-3:] != "a=1" {
+				t.Errorf("records %q, want the appended one last", got)
+			}
+		})
+	}
+}
