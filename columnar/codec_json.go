@@ -48,10 +48,11 @@ var (
 //	Timestamp                          text in RFC 3339, or number in the column's unit
 //	Duration                           number in the column's unit
 //	List, LargeList, FixedSizeList     array
-//	Struct, Map with text keys         object
+//	Struct, Map                        object
+//	dictionary, run-end encoded, list
+//	and text view, union               as the values that they stand for
 //
-// Encode also writes dictionary, run-end encoded, view, union and extension
-// columns: as the values that they stand for.
+// Encode also writes binary views, and extension columns as their storage.
 //
 // A record without a value is a row of nulls that [TombstoneColumn] marks, and
 // has no value again when it is encoded.
@@ -109,7 +110,7 @@ func NewJSONCodec(mem memory.Allocator, schema *arrow.Schema, options ...JSONCod
 	}
 	root := &jsonNode{kind: jsonStruct, dt: arrow.StructOf(schema.Fields()...)}
 	var err error
-	if root.children, root.members, err = newJSONNodes(schema.Fields()); err != nil {
+	if root.children, root.members, err = newJSONNodes(schema.Fields(), false); err != nil {
 		return nil, err
 	}
 	c.root, c.payload = root, schema

@@ -11,6 +11,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 )
@@ -99,6 +100,13 @@ func TestJSONDecodesEveryType(t *testing.T) {
 		{arrow.ListOf(list), `[[1],[],null,[2,3]]`, "[[1],[],null,[2,3]]"},
 		{arrow.StructOf(arrow.Field{Name: "a", Type: arrow.PrimitiveTypes.Int8, Nullable: true}), `{"b":[{"a":2}],"a":1}`, `{"a":1}`},
 		{arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8), `{"x":1,"y":null,"x":2}`, `[{"key":"y","value":null},{"key":"x","value":2}]`},
+		{arrow.BinaryTypes.StringView, `"a text that is longer than a view"`, "a text that is longer than a view"},
+		{&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}, `"w"`, "w"},
+		{arrow.ListViewOf(arrow.PrimitiveTypes.Int8), `[1,"2",null]`, "[1,2,null]"},
+		{arrow.MapOf(arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Uint64), `{"1":18446744073709551615}`, `[{"key":1,"value":18446744073709551615}]`},
+		{arrow.DenseUnionOf([]arrow.Field{
+			{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true}, {Name: "s", Type: arrow.BinaryTypes.String, Nullable: true},
+		}, []arrow.UnionTypeCode{0, 1}), `"x"`, `[1,"x"]`},
 	} {
 		t.Run(test.dt.String()+" "+test.json, func(t *testing.T) {
 			mem := newCheckedAllocator(t)
@@ -269,13 +277,14 @@ func TestJSONKeepsRowsApartFromBadOnes(t *testing.T) {
 		arrow.Field{Name: "m", Type: arrow.MapOf(arrow.BinaryTypes.String, arrow.ListOf(arrow.BinaryTypes.String)), Nullable: true},
 		arrow.Field{Name: "f", Type: arrow.FixedSizeListOf(2, arrow.BinaryTypes.Binary), Nullable: true},
 		arrow.Field{Name: "d", Type: arrow.FixedWidthTypes.Boolean, Nullable: true},
+		arrow.Field{Name: "w", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}, Nullable: true},
 	)
 	codec := newTestJSONCodec(t, mem, oneField(dt))
 	d := newJSONDecoder(mem, codec.root)
 	d.root.begin(4)
-	good := `{"v":{"m":{"a":["x"],"b":null,"a":["y","z"]},"f":["AA==",null],"d":true}}`
+	good := `{"v":{"m":{"a":["x"],"b":null,"a":["y","z"]},"f":["AA==",null],"d":true,"w":"good"}}`
 	bad := []string{
-		`{"v":{"m":{"a":["x"],"a":["w",`,
+		`{"v":{"w":"bad","m":{"a":["x"],"a":["w",`,
 		`{"v":{"m":{"a":[null]},"f":["AA==","?"]}}`,
 		`{"v":{"f":["AA=="]}}`,
 		`{"v":{"m":null,"d":true},"v":{"d":false},"v":7}`,
@@ -290,7 +299,7 @@ func TestJSONKeepsRowsApartFromBadOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer releaseArrays(columns)
-	want := `{"m":{"b":null,"a":["y","z"]},"f":["AA==",null],"d":true}`
+	want := `{"m":{"b":null,"a":["y","z"]},"f":["AA==",null],"d":true,"w":"good"}`
 	if diff := cmp.Diff([]string{want, want}, compactTexts(t, columns[0])); diff != "" {
 		t.Errorf("values mismatch (-want +got):\n%s", diff)
 	}
@@ -487,8 +496,9 @@ func TestJSONCodecRefusesSchemasItCannotRead(t *testing.T) {
 	mem := memory.DefaultAllocator
 	for name, schema := range map[string]*arrow.Schema{
 		"interval":       oneField(arrow.FixedWidthTypes.MonthInterval),
-		"list of view":   oneField(arrow.ListOf(arrow.BinaryTypes.StringView)),
-		"number keys":    oneField(arrow.MapOf(arrow.PrimitiveTypes.Int8, arrow.PrimitiveTypes.Int8)),
+		"list of view":   oneField(arrow.ListOf(arrow.BinaryTypes.BinaryView)),
+		"extension":      oneField(extensions.NewUUIDType()),
+		"time keys":      oneField(arrow.MapOf(arrow.FixedWidthTypes.Date32, arrow.PrimitiveTypes.Int8)),
 		"two equal ones": arrow.NewSchema([]arrow.Field{{Name: "v", Type: arrow.Null}, {Name: "v", Type: arrow.Null}}, nil),
 	} {
 		if _, err := NewJSONCodec(mem, schema); err == nil || !strings.Contains(err.Error(), `"v"`) {

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -171,6 +170,9 @@ func (d *jsonDecoder) value(s *jsonSink) *JSONError {
 	switch n := s.node; n.kind {
 	case jsonSigned, jsonUnsigned, jsonDuration:
 		if c != '-' && c-'0' > 9 {
+			if n.lenient && c == '"' {
+				return d.integerText(s)
+			}
 			return d.unexpected("a number")
 		}
 		v, err := d.integer(n.dt, n.limit, n.kind != jsonUnsigned)
@@ -179,9 +181,15 @@ func (d *jsonDecoder) value(s *jsonSink) *JSONError {
 		}
 		s.putInt(v)
 	case jsonText:
+		if n.lenient && c != '"' {
+			return d.rawValue(s, c)
+		}
 		return d.textValue(s)
 	case jsonFloat:
 		if c != '-' && c-'0' > 9 {
+			if n.lenient && c == '"' {
+				return d.integerText(s)
+			}
 			return d.unexpected("a number")
 		}
 		return d.floatValue(s)
@@ -201,6 +209,8 @@ func (d *jsonDecoder) value(s *jsonSink) *JSONError {
 		return d.decimalValue(s, c)
 	case jsonBinary, jsonFixedBinary:
 		return d.binaryValue(s)
+	case jsonBuilt:
+		return d.builtValue(s)
 	case jsonDate, jsonClock, jsonTimestamp:
 		if c == '"' {
 			return d.timeValue(s)
@@ -248,30 +258,18 @@ func (d *jsonDecoder) textValue(s *jsonSink) *JSONError {
 
 func (d *jsonDecoder) floatValue(s *jsonSink) *JSONError {
 	start := d.pos
-	switch s.node.width {
-	case 8:
-		v, err := d.float(64)
-		if err != nil {
-			return err
-		}
-		s.putInt(math.Float64bits(v))
-	case 4:
-		v, err := d.float(32)
-		if err != nil {
-			return err
-		}
-		s.putInt(uint64(math.Float32bits(float32(v))))
-	default:
-		v, err := d.float(32)
-		if err != nil {
-			return err
-		}
-		half := float16.New(float32(v))
-		if half.IsInf() {
-			return d.failAt(start, errJSONRange(s.node.dt))
-		}
-		s.putInt(uint64(half.Uint16()))
+	size := 64
+	if s.node.width < 8 {
+		size = 32
 	}
+	v, err := d.float(size)
+	if err != nil {
+		return err
+	}
+	if s.node.width == 2 && float16.New(float32(v)).IsInf() {
+		return d.failAt(start, errJSONRange(s.node.dt))
+	}
+	s.putFloat(v)
 	return nil
 }
 
@@ -290,6 +288,42 @@ func (d *jsonDecoder) boolValue(s *jsonSink, c byte) *JSONError {
 	}
 	s.putBool(c == 't')
 	s.valid()
+	return nil
+}
+
+// integerText reads a number column's value from text in base 10.
+func (d *jsonDecoder) integerText(s *jsonSink) *JSONError {
+	start := d.pos
+	text, fault := d.string()
+	if fault != nil {
+		return fault
+	}
+	converted, err := coerce(s.node.dt, string(text))
+	if err != nil {
+		return d.failAt(start, err)
+	}
+	switch v := converted.(type) {
+	case int64:
+		s.putInt(uint64(v))
+	case uint64:
+		s.putInt(v)
+	case float64:
+		s.putFloat(v)
+	}
+	return nil
+}
+
+// builtValue appends any value to the column's builder.
+func (d *jsonDecoder) builtValue(s *jsonSink) *JSONError {
+	start := d.pos
+	v, fault := d.jsonReader.value(0)
+	if fault != nil {
+		return fault
+	}
+	if err := AppendValue(s.builder, v.goValue()); err != nil {
+		return d.failAt(start, err)
+	}
+	s.built()
 	return nil
 }
 

@@ -31,9 +31,10 @@ type binaryArray interface {
 	Value(row int) []byte
 }
 
-// jsonForm tells how times are written.
+// jsonForm tells how times and decimals are written.
 type jsonForm struct {
-	epochTimes bool // as numbers in the column's unit
+	epochTimes  bool // as numbers in the column's unit
+	decimalText bool // decimals as text
 }
 
 // appender returns the appender of a column.
@@ -90,6 +91,9 @@ func (f jsonForm) valueAppender(arr arrow.Array, metadata arrow.Metadata) (jsonA
 	case binaryArray:
 		return func(dst []byte, row int) ([]byte, error) { return appendBase64(dst, arr.Value(row)), nil }, nil
 	case *array.Decimal32, *array.Decimal64, *array.Decimal128, *array.Decimal256:
+		if f.decimalText {
+			return quoted(decimalAppender(arr)), nil
+		}
 		return decimalAppender(arr), nil
 	case *array.Date32, *array.Date64, *array.Time32, *array.Time64, *array.Timestamp:
 		return f.timeAppender(arr)
@@ -265,13 +269,15 @@ func appendDecimal(dst, unscaled []byte, scale int) []byte {
 	return append(dst, unscaled[whole:]...)
 }
 
-func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
-	quoted := func(appendTo func(dst []byte, row int) ([]byte, error)) jsonAppender {
-		return func(dst []byte, row int) ([]byte, error) {
-			dst, err := appendTo(append(dst, '"'), row)
-			return append(dst, '"'), err
-		}
+// quoted puts quotes around what an appender appends.
+func quoted(appendTo jsonAppender) jsonAppender {
+	return func(dst []byte, row int) ([]byte, error) {
+		dst, err := appendTo(append(dst, '"'), row)
+		return append(dst, '"'), err
 	}
+}
+
+func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
 	switch arr := arr.(type) {
 	case *array.Date32:
 		if f.epochTimes {
@@ -393,10 +399,7 @@ func (f jsonForm) mapAppender(arr *array.Map) (jsonAppender, error) {
 	case *array.Int8, *array.Int16, *array.Int32, *array.Int64, *array.Uint8, *array.Uint16, *array.Uint32, *array.Uint64:
 		var numbers jsonAppender
 		numbers, err = f.valueAppender(arr.Keys(), arrow.Metadata{})
-		keys = func(dst []byte, row int) ([]byte, error) {
-			dst, err := numbers(append(dst, '"'), row)
-			return append(dst, '"'), err
-		}
+		keys = quoted(numbers)
 	default:
 		err = fmt.Errorf("Arrow type %s has no JSON form: its keys are not texts", arr.DataType())
 	}

@@ -5,6 +5,7 @@ package columnar
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
@@ -31,6 +32,7 @@ const (
 	jsonFixedList
 	jsonStruct
 	jsonMap
+	jsonBuilt // appended to a builder, for encodings of other columns
 )
 
 // jsonNode is the plan to read one column, or one part of a nested column.
@@ -46,10 +48,11 @@ type jsonNode struct {
 	size     int  // length of lists of a fixed size
 	children []jsonNode
 	members  map[string]int // the child of each member of an object
+	lenient  bool           // values are converted to the type of their column
 }
 
 // newJSONNodes plans the fields of an object.
-func newJSONNodes(fields []arrow.Field) ([]jsonNode, map[string]int, error) {
+func newJSONNodes(fields []arrow.Field, lenient bool) ([]jsonNode, map[string]int, error) {
 	nodes := make([]jsonNode, len(fields))
 	members := make(map[string]int, len(fields))
 	for i, field := range fields {
@@ -57,7 +60,7 @@ func newJSONNodes(fields []arrow.Field) ([]jsonNode, map[string]int, error) {
 			return nil, nil, fmt.Errorf("two fields are named %q", field.Name)
 		}
 		members[field.Name] = i
-		node, err := newJSONNode(field)
+		node, err := newJSONNode(field, lenient)
 		if err != nil {
 			return nil, nil, fmt.Errorf("field %q: %w", field.Name, err)
 		}
@@ -66,8 +69,8 @@ func newJSONNodes(fields []arrow.Field) ([]jsonNode, map[string]int, error) {
 	return nodes, members, nil
 }
 
-func newJSONNode(field arrow.Field) (jsonNode, error) {
-	n := jsonNode{name: field.Name, nullable: field.Nullable, dt: field.Type}
+func newJSONNode(field arrow.Field, lenient bool) (jsonNode, error) {
+	n := jsonNode{name: field.Name, nullable: field.Nullable, dt: field.Type, lenient: lenient}
 	if fixed, ok := field.Type.(arrow.FixedWidthDataType); ok {
 		n.width = fixed.BitWidth() / 8
 	}
@@ -112,7 +115,7 @@ func newJSONNode(field arrow.Field) (jsonNode, error) {
 		} else {
 			n.setOffsets(dt.(arrow.OffsetsDataType))
 		}
-		child, err := newJSONNode(dt.(arrow.ListLikeType).ElemField())
+		child, err := newJSONNode(dt.(arrow.ListLikeType).ElemField(), lenient)
 		if err != nil {
 			return n, err
 		}
@@ -120,25 +123,52 @@ func newJSONNode(field arrow.Field) (jsonNode, error) {
 	case *arrow.StructType:
 		n.kind = jsonStruct
 		var err error
-		if n.children, n.members, err = newJSONNodes(dt.Fields()); err != nil {
+		if n.children, n.members, err = newJSONNodes(dt.Fields(), lenient); err != nil {
 			return n, err
 		}
 	case *arrow.MapType:
 		n.kind = jsonMap
 		if id := dt.KeyType().ID(); id != arrow.STRING && id != arrow.LARGE_STRING {
-			return n, fmt.Errorf("JSON members cannot be keys of type %s", dt.KeyType())
+			return n, n.build()
 		}
 		n.setOffsets(dt)
 		entries := jsonNode{kind: jsonStruct, dt: dt.Elem()}
 		var err error
-		if entries.children, _, err = newJSONNodes([]arrow.Field{dt.KeyField(), dt.ItemField()}); err != nil {
+		if entries.children, _, err = newJSONNodes([]arrow.Field{dt.KeyField(), dt.ItemField()}, lenient); err != nil {
 			return n, err
 		}
 		n.children = []jsonNode{entries}
 	default:
-		return n, fmt.Errorf("JSON cannot be read into Arrow type %s", field.Type)
+		return n, n.build()
 	}
 	return n, nil
+}
+
+// build makes a node whose values [AppendValue] writes.
+func (n *jsonNode) build() error {
+	if !canBuild(n.dt) {
+		return fmt.Errorf("JSON cannot be read into Arrow type %s", n.dt)
+	}
+	n.kind = jsonBuilt
+	return nil
+}
+
+// canBuild reports whether JSON values can be appended to a column of the type.
+func canBuild(dt arrow.DataType) bool {
+	switch dt := dt.(type) {
+	case arrow.ExtensionType:
+		return false
+	case *arrow.NullType, *arrow.BooleanType, *arrow.StringType, *arrow.LargeStringType, *arrow.StringViewType,
+		*arrow.Int8Type, *arrow.Int16Type, *arrow.Int32Type, *arrow.Int64Type,
+		*arrow.Uint8Type, *arrow.Uint16Type, *arrow.Uint32Type, *arrow.Uint64Type,
+		*arrow.Float16Type, *arrow.Float32Type, *arrow.Float64Type, arrow.DecimalType:
+		return true
+	case *arrow.DictionaryType:
+		return canBuild(dt.ValueType)
+	case arrow.NestedType:
+		return !slices.ContainsFunc(dt.Fields(), func(f arrow.Field) bool { return !canBuild(f.Type) })
+	}
+	return false
 }
 
 func (n *jsonNode) setOffsets(dt arrow.OffsetsDataType) {

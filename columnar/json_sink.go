@@ -4,9 +4,11 @@ package columnar
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
@@ -32,6 +34,9 @@ type jsonSink struct {
 	order    []jsonMember // members in the order of the documents before
 	position []int        // where order has each child
 	dropped  []int        // entries of a map that a later one of that key replaces
+
+	builder array.Builder // of a column that is built
+	kept    []int32       // the builder's row for each value
 }
 
 // jsonMember is a member name as it stands in a document.
@@ -48,9 +53,19 @@ func newJSONSink(mem memory.Allocator, node *jsonNode) jsonSink {
 	return s
 }
 
+// use makes mem the allocator of the next batch.
+func (s *jsonSink) use(mem memory.Allocator) {
+	s.mem = mem
+	for i := range s.children {
+		s.children[i].use(mem)
+	}
+}
+
 // begin prepares for about that many rows.
 func (s *jsonSink) begin(rows int) {
 	switch s.node.kind {
+	case jsonBuilt:
+		s.builder = array.NewBuilder(s.mem, s.node.dt)
 	case jsonText, jsonRaw, jsonBinary:
 		s.text = memory.NewResizableBuffer(s.mem)
 		s.reserveText(rows * (s.perRow + s.perRow/8))
@@ -99,6 +114,9 @@ func (s *jsonSink) reserveText(size int) {
 // release drops everything.
 func (s *jsonSink) release() {
 	releaseBuffers([]*memory.Buffer{s.validity, s.fixed, s.text})
+	if s.builder != nil {
+		s.builder.Release()
+	}
 	s.reset()
 	for i := range s.children {
 		s.children[i].release()
@@ -111,7 +129,8 @@ func (s *jsonSink) reset() {
 	s.count, s.nulls, s.used = 0, 0, 0
 	clear(s.order)
 	clear(s.position)
-	s.order, s.dropped = s.order[:0], s.dropped[:0]
+	s.order, s.dropped, s.kept = s.order[:0], s.dropped[:0], s.kept[:0]
+	s.builder = nil
 }
 
 // valid counts the value that was just written.
@@ -136,8 +155,19 @@ func (s *jsonSink) setBit(valid bool) {
 	}
 }
 
+// built counts the value that was appended to the builder.
+func (s *jsonSink) built() {
+	s.kept = append(s.kept, int32(s.builder.Len()-1))
+	s.count++
+}
+
 // null appends a null.
 func (s *jsonSink) null() {
+	if s.builder != nil {
+		s.builder.AppendNull()
+		s.built()
+		return
+	}
 	if s.bits == nil && s.node.kind != jsonNull {
 		s.validity = memory.NewResizableBuffer(s.mem)
 		s.validity.Reserve(max(s.count/8+1, len(s.values)/max(s.node.width, 1)/8))
@@ -196,6 +226,18 @@ func (s *jsonSink) putInt(v uint64) {
 		slot[0] = byte(v)
 	}
 	s.valid()
+}
+
+// putFloat writes the next value as a float of the column's width.
+func (s *jsonSink) putFloat(v float64) {
+	switch s.node.width {
+	case 8:
+		s.putInt(math.Float64bits(v))
+	case 4:
+		s.putInt(uint64(math.Float32bits(float32(v))))
+	default:
+		s.putInt(uint64(float16.New(float32(v)).Uint16()))
+	}
 }
 
 func (s *jsonSink) putBool(v bool) {
@@ -284,6 +326,8 @@ func (s *jsonSink) truncate(row int) {
 	}
 	s.count = min(s.count, row)
 	switch s.node.kind {
+	case jsonBuilt:
+		s.kept = s.kept[:s.count]
 	case jsonText, jsonRaw, jsonBinary:
 		s.used = s.offset(s.count)
 	case jsonList, jsonMap:
@@ -303,6 +347,9 @@ func (s *jsonSink) truncate(row int) {
 
 // finish returns the column, which the caller owns, and resets the sink.
 func (s *jsonSink) finish() (arrow.ArrayData, error) {
+	if s.builder != nil {
+		return s.finishBuilder()
+	}
 	var buffers []*memory.Buffer
 	if s.nulls == 0 && s.validity != nil {
 		s.validity.Release()
@@ -348,6 +395,21 @@ func (s *jsonSink) finish() (arrow.ArrayData, error) {
 		children = []arrow.ArrayData{child}
 	}
 	return array.NewData(s.node.dt, s.count, append([]*memory.Buffer(nil), buffers...), children, s.nulls, 0), nil
+}
+
+// finishBuilder returns the builder's rows without those that were dropped.
+func (s *jsonSink) finishBuilder() (arrow.ArrayData, error) {
+	defer s.reset()
+	defer s.builder.Release()
+	built := s.builder.NewArray()
+	defer built.Release()
+	kept, err := gatherArray(s.mem, built, s.kept)
+	if err != nil {
+		return nil, err
+	}
+	defer kept.Release()
+	kept.Data().Retain()
+	return kept.Data(), nil
 }
 
 func (s *jsonSink) finishStruct() (arrow.ArrayData, error) {
