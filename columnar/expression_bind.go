@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// boundExpression is an expression for batches of one schema. It is used by one
+// goroutine at a time.
+type boundExpression struct {
+	node   *expressionNode
+	args   []*boundExpression
+	kind   valueKind
+	scale  int32          // of decimals
+	dt     arrow.DataType // of a column or a cast; nil otherwise
+	column int
+	// convert says that the only argument is turned into kind and scale.
+	convert bool
+	literal *vector
+
+	vectorScratch
+}
+
+// bindExpression finds the columns of an expression and settles the kinds of
+// its steps.
+func bindExpression(node *expressionNode, schema *arrow.Schema) (*boundExpression, error) {
+	b := &boundExpression{node: node}
+	for _, arg := range node.args {
+		bound, err := bindExpression(arg, schema)
+		if err != nil {
+			return nil, err
+		}
+		b.args = append(b.args, bound)
+	}
+	if err := b.settle(schema); err != nil {
+		var known *ColumnError
+		if errors.As(err, &known) {
+			return nil, err
+		}
+		return nil, &ColumnError{Column: node.firstColumnOf(), Row: noRow, Cause: fmt.Errorf("%s: %w", node, err)}
+	}
+	return b, nil
+}
+
+func (b *boundExpression) settle(schema *arrow.Schema) error {
+	switch b.node.op {
+	case opColumn:
+		return b.settleColumn(schema)
+	case opLiteral:
+		return b.settleLiteral()
+	case opAdd, opSub, opMul, opDiv, opMod:
+		return b.settleArithmetic()
+	case opEqual, opNotEqual, opLess, opLessOrEqual, opGreater, opGreaterOrEqual:
+		if err := b.unify(0, 1); err != nil {
+			return err
+		}
+		if b.args[0].kind == nestedKind {
+			return fmt.Errorf("cannot compare values that are %s", nestedKind)
+		}
+	case opAnd, opOr, opNot:
+		if err := b.want(boolKind, b.args...); err != nil {
+			return err
+		}
+	case opIsNull:
+	case opHasPrefix, opHasSuffix, opContains:
+		for _, arg := range b.args {
+			if arg.kind != textKind && arg.kind != bytesKind && arg.kind != anyKind {
+				return fmt.Errorf("%s is %s, not text or bytes", arg.node, arg.kind)
+			}
+		}
+	case opIf:
+		if err := b.want(boolKind, b.args[0]); err != nil {
+			return err
+		}
+		if err := b.unify(1, 2); err != nil {
+			return err
+		}
+		if b.args[1].kind == nestedKind {
+			return fmt.Errorf("cannot choose between values that are %s", nestedKind)
+		}
+		for _, branch := range b.args[1:] {
+			if branch.kind != anyKind {
+				b.kind, b.scale = branch.kind, branch.scale
+			}
+		}
+		return nil
+	case opCast:
+		b.dt, b.kind = b.node.cast, computedKind(b.node.cast)
+		if decimal, ok := plainType(b.dt).(arrow.DecimalType); ok {
+			b.scale = decimal.GetScale()
+		}
+		return nil
+	case opBigEndian:
+		if err := b.want(intKind, b.args[0]); err != nil && b.args[0].kind != uintKind {
+			return err
+		}
+		b.kind = bytesKind
+		return nil
+	}
+	b.kind = boolKind
+	return nil
+}
+
+// computedKind returns the kind in which values of a type are computed.
+func computedKind(dt arrow.DataType) valueKind {
+	if kind := kindOf(dt); kind != float32Kind {
+		return kind
+	}
+	return float64Kind
+}
+
+func (b *boundExpression) settleColumn(schema *arrow.Schema) error {
+	column, err := columnIndex(schema, b.node.name)
+	if err != nil {
+		return err
+	}
+	b.column, b.dt = column, schema.Field(column).Type
+	b.kind = computedKind(b.dt)
+	if decimal, ok := plainType(b.dt).(arrow.DecimalType); ok {
+		b.scale = decimal.GetScale()
+	}
+	return nil
+}
+
+func (b *boundExpression) settleLiteral() error {
+	v := vector{one: true}
+	word := func(kind valueKind, word int64) { v.kind, v.words = kind, []int64{word} }
+	text := func(kind valueKind, text []byte) {
+		v.kind, v.bytes = kind, byteValues{data: text, width: len(text)}
+	}
+	switch value := b.node.value.(type) {
+	case nil:
+		v.nulls = []bool{true}
+	case bool:
+		v.kind, v.truths = boolKind, []bool{value}
+	case int, int8, int16, int32, int64:
+		word(intKind, asInt64(value))
+	case uint8:
+		word(intKind, int64(value))
+	case uint16:
+		word(intKind, int64(value))
+	case uint32:
+		word(intKind, int64(value))
+	case uint:
+		word(unsignedKind(uint64(value)), int64(value))
+	case uint64:
+		word(unsignedKind(value), int64(value))
+	case float32:
+		word(float64Kind, int64(math.Float64bits(float64(value))))
+	case float64:
+		word(float64Kind, int64(math.Float64bits(value)))
+	case string:
+		text(textKind, []byte(value))
+	case []byte:
+		text(bytesKind, value)
+	case *big.Rat:
+		return b.setDecimal(value)
+	case time.Time, time.Duration:
+		// unify gives it the unit of the other operand.
+		b.kind = nestedKind
+		return nil
+	}
+	b.kind, b.literal = v.kind, &v
+	return nil
+}
+
+func asInt64(value any) int64 {
+	switch value := value.(type) {
+	case int:
+		return int64(value)
+	case int8:
+		return int64(value)
+	case int16:
+		return int64(value)
+	case int32:
+		return int64(value)
+	default:
+		return value.(int64)
+	}
+}
+
+func unsignedKind(value uint64) valueKind {
+	if value > math.MaxInt64 {
+		return uintKind
+	}
+	return intKind
+}
+
+func (b *boundExpression) setDecimal(value *big.Rat) error {
+	var state decimalState
+	rows := groupRows{}
+	rows.relayout([]placeable{&state}, nil)
+	rows.grow(1)
+	state.remember(new([]uint64))
+	if err := state.setRational(0, value); err != nil {
+		return err
+	}
+	number, _ := state.get(0)
+	b.kind, b.scale = decimalKind, state.scale
+	b.literal = &vector{kind: decimalKind, scale: state.scale, one: true}
+	b.literal.numbers = append(b.literal.numbers, number)
+	return nil
+}
+
+// isTime reports whether b is a literal that has yet to get a unit.
+func (b *boundExpression) isTime() bool {
+	switch b.node.value.(type) {
+	case time.Time, time.Duration:
+		return b.node.op == opLiteral && b.literal == nil
+	default:
+		return false
+	}
+}
+
+// withUnitOf gives a time or duration the unit of dt.
+func (b *boundExpression) withUnitOf(dt arrow.DataType) error {
+	if dt == nil {
+		return fmt.Errorf("%s has no unit to compare with", b.node)
+	}
+	switch dt.ID() {
+	case arrow.TIMESTAMP, arrow.DATE32, arrow.DATE64, arrow.TIME32, arrow.TIME64, arrow.DURATION:
+	default:
+		return fmt.Errorf("%s does not compare with type %s", b.node, dt)
+	}
+	arr, err := appendedArray(memory.DefaultAllocator, dt, 1, func(int) any { return b.node.value })
+	if err != nil {
+		return err
+	}
+	defer arr.Release()
+	words, err := wordsOf(arr, &b.words, nil)
+	if err != nil {
+		return err
+	}
+	b.kind = intKind
+	b.literal = &vector{kind: intKind, words: []int64{words[0]}, one: true}
+	return nil
+}
+
+// want makes sure that operands are of a kind, or null.
+func (b *boundExpression) want(kind valueKind, operands ...*boundExpression) error {
+	for _, operand := range operands {
+		if operand.kind != kind && operand.kind != anyKind {
+			return fmt.Errorf("%s is %s, not %s", operand.node, operand.kind, kind)
+		}
+	}
+	return nil
+}
+
+func (b *boundExpression) settleArithmetic() error {
+	if err := b.unify(0, 1); err != nil {
+		return err
+	}
+	left, right := b.args[0], b.args[1]
+	b.kind, b.scale = left.kind, left.scale
+	switch b.kind {
+	case anyKind, intKind, uintKind:
+		return nil
+	case float64Kind:
+		if b.node.op != opMod {
+			return nil
+		}
+	case decimalKind:
+		switch b.node.op {
+		case opAdd, opSub:
+			return nil
+		case opMul:
+			b.scale = left.scale + right.scale
+			return nil
+		}
+	}
+	return fmt.Errorf("operator is not defined for values that are %s", b.kind)
+}
+
+// unify makes two operands of one kind.
+func (b *boundExpression) unify(i, j int) error {
+	left, right := b.args[i], b.args[j]
+	if left.isTime() {
+		if err := left.withUnitOf(right.dt); err != nil {
+			return err
+		}
+	}
+	if right.isTime() {
+		if err := right.withUnitOf(left.dt); err != nil {
+			return err
+		}
+	}
+	kind, err := commonOperandKind(left, right)
+	if err != nil {
+		return err
+	}
+	scale := max(left.scale, right.scale)
+	if kind == decimalKind && b.node.op == opMul {
+		b.args[i], b.args[j] = left.as(kind, left.scale), right.as(kind, right.scale)
+		return nil
+	}
+	b.args[i], b.args[j] = left.as(kind, scale), right.as(kind, scale)
+	return nil
+}
+
+func commonOperandKind(left, right *boundExpression) (valueKind, error) {
+	a, b := left.kind, right.kind
+	has := func(kind valueKind) bool { return a == kind || b == kind }
+	numbers := func(kind valueKind) bool {
+		return kind == intKind || kind == uintKind || kind == float64Kind || kind == decimalKind
+	}
+	switch {
+	case a == b, b == anyKind:
+		return a, nil
+	case a == anyKind:
+		return b, nil
+	case (a == textKind || a == bytesKind) && (b == textKind || b == bytesKind):
+		return bytesKind, nil
+	case !numbers(a) || !numbers(b):
+		return anyKind, fmt.Errorf("%s is %s and %s is %s", left.node, a, right.node, b)
+	case has(decimalKind) && has(float64Kind):
+		// A literal such as 0.1 stands for the decimal that it is written as.
+		if left.becomesDecimal() || right.becomesDecimal() {
+			return decimalKind, nil
+		}
+		return float64Kind, nil
+	case has(decimalKind):
+		return decimalKind, nil
+	case has(float64Kind):
+		return float64Kind, nil
+	case left.isNaturalLiteral() || right.isNaturalLiteral():
+		return uintKind, nil
+	default:
+		return intKind, nil
+	}
+}
+
+// becomesDecimal makes a literal float a decimal, if it is one.
+func (b *boundExpression) becomesDecimal() bool {
+	if b.kind != float64Kind || b.literal == nil {
+		return false
+	}
+	f := math.Float64frombits(uint64(b.literal.words[0]))
+	value, ok := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
+	return ok && b.setDecimal(value) == nil
+}
+
+// isNaturalLiteral reports whether b is a literal integer that is not negative.
+func (b *boundExpression) isNaturalLiteral() bool {
+	return b.literal != nil && b.kind == intKind && b.literal.words[0] >= 0
+}
+
+// as returns b converted to a kind.
+func (b *boundExpression) as(kind valueKind, scale int32) *boundExpression {
+	if b.kind == kind && (kind != decimalKind || b.scale == scale) || b.kind == anyKind {
+		return b
+	}
+	if kind != decimalKind {
+		scale = 0
+	}
+	return &boundExpression{node: b.node, args: []*boundExpression{b}, kind: kind, scale: scale, convert: true}
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// FilterWhere returns an operator that keeps the rows for which predicate is
+// true, in their order, with all columns. Rows for which it is null are
+// dropped. What is wrong with predicate is reported by [Topology.AddOperator].
+func FilterWhere(mem memory.Allocator, predicate Expression) *BuiltinOp {
+	if err := predicate.check(); err != nil {
+		return invalidOperator(err)
+	}
+	return newOperator("", func() kernel { return &whereFilter{mem: mem, predicate: program{expression: predicate}} })
+}
+
+// program is an expression with its form for the latest schema.
+type program struct {
+	expression Expression
+	schema     *arrow.Schema
+	bound      *boundExpression
+}
+
+func (p *program) bind(schema *arrow.Schema) error {
+	if sameSchema(p.schema, schema) {
+		return nil
+	}
+	bound, err := bindExpression(p.expression.node, schema)
+	if err != nil {
+		return err
+	}
+	p.schema, p.bound = schema, bound
+	return nil
+}
+
+// eval computes the expression; the vector is valid until ev is released. Errors
+// name a column.
+func (p *program) eval(ev *evaluation) (vector, error) {
+	v, err := ev.eval(p.bound, nil)
+	if err == nil {
+		return v, nil
+	}
+	var known *ColumnError
+	if !errors.As(err, &known) {
+		err = columnFailure(p.expression.node.firstColumnOf(), err)
+	}
+	return vector{}, err
+}
+
+type whereFilter struct {
+	mem       memory.Allocator
+	predicate program
+	rows      []int32 // scratch
+}
+
+func (f *whereFilter) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+	if err := f.predicate.bind(batch.Schema()); err != nil {
+		return nil, err
+	}
+	if kind := f.predicate.bound.kind; kind != boolKind && kind != anyKind {
+		return nil, columnFailure(f.predicate.expression.node.firstColumnOf(), errNotBoolean)
+	}
+	ev := newEvaluation(f.mem, batch)
+	defer ev.release()
+	v, err := f.predicate.eval(ev)
+	if err != nil {
+		return nil, err
+	}
+	return gatherBatch(f.mem, batch, f.chosen(&v, ev.rows))
+}
+
+var errNotBoolean = errors.New("predicate is not boolean")
+
+// chosen returns the rows that are true.
+func (f *whereFilter) chosen(v *vector, rows int) []int32 {
+	if v.kind == anyKind {
+		return nil
+	}
+	chosen, count, mask := resized(&f.rows, rows), 0, v.mask()
+	for row := range rows {
+		// Without a branch, which would be a guess.
+		chosen[count] = int32(row)
+		if v.truths[row&mask] && !v.isNull(row) {
+			count++
+		}
+	}
+	return chosen[:count]
+}
+
+// Derive returns an operator that adds columns. A column with the name of one
+// that the batch has replaces it in its place; others follow behind all columns
+// of the batch. Every column is computed from the input batch, so columns do
+// not see each other. Columns of integers are Int64 or Uint64, of floats
+// Float64, of text Utf8, of bytes Binary and of decimals Decimal128; [Expression.Cast]
+// makes other types, and a plain [Column] keeps its own. All are nullable.
+//
+// What is wrong with the columns is reported by [Topology.AddOperator]; the name
+// of a metadata column is an error, and so is a name that repeats. For record
+// keys and timestamps there are [WithKey] and [WithTimestamp].
+func Derive(mem memory.Allocator, columns ...NamedExpression) *BuiltinOp {
+	columns = slices.Clone(columns)
+	names := make([]string, len(columns))
+	for i, column := range columns {
+		names[i] = column.Name
+		if err := column.Expression.check(); err != nil {
+			return invalidOperator(&ColumnError{Column: column.Name, Row: noRow, Cause: err})
+		}
+	}
+	if err := checkDerivedNames(names); err != nil {
+		return invalidOperator(err)
+	}
+	return newDerivation(mem, columns, nil)
+}
+
+// WithKey returns an operator that makes key, which is text or bytes, the key of
+// the records that a sink produces. [Expression.Cast] makes text of other
+// columns, and [Expression.BigEndian] bytes of integers. A null stays a null
+// key.
+func WithKey(mem memory.Allocator, key Expression) *BuiltinOp {
+	return withMetadata(mem, KeyColumn, key, arrow.BinaryTypes.Binary, textKind, bytesKind)
+}
+
+// WithTimestamp returns an operator that makes timestamp, an integer in
+// milliseconds or a timestamp in milliseconds, the timestamp of the records that
+// a sink produces, and the event time of windows and joins behind it.
+func WithTimestamp(mem memory.Allocator, timestamp Expression) *BuiltinOp {
+	return withMetadata(mem, TimestampColumn, timestamp, arrow.PrimitiveTypes.Int64, intKind)
+}
+
+func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.DataType, kinds ...valueKind) *BuiltinOp {
+	if err := value.check(); err != nil {
+		return invalidOperator(&ColumnError{Column: name, Row: noRow, Cause: err})
+	}
+	return newDerivation(mem, []NamedExpression{value.As(name)}, func(kind valueKind) (arrow.DataType, error) {
+		if kind != anyKind && !slices.Contains(kinds, kind) {
+			return nil, &ColumnError{Column: name, Row: noRow, Cause: errors.New("cannot be made of values that are " + kind.String())}
+		}
+		return dt, nil
+	})
+}
+
+// newDerivation returns an operator that computes columns. typeOf fixes the type
+// of the results; nil leaves it to the expressions.
+func newDerivation(mem memory.Allocator, columns []NamedExpression, typeOf func(valueKind) (arrow.DataType, error)) *BuiltinOp {
+	return newOperator("", func() kernel {
+		programs := make([]program, len(columns))
+		for i, column := range columns {
+			programs[i].expression = column.Expression
+		}
+		return &derivation{columns: len(columns), compute: func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error) {
+			column, err := programs[i].column(mem, batch, typeOf)
+			if err != nil {
+				return arrow.Field{}, nil, err
+			}
+			return arrow.Field{Name: columns[i].Name, Type: column.DataType(), Nullable: true}, column, nil
+		}}
+	})
+}
+
+// column computes the expression as an array that the caller owns.
+func (p *program) column(mem memory.Allocator, batch arrow.RecordBatch, typeOf func(valueKind) (arrow.DataType, error)) (arrow.Array, error) {
+	if err := p.bind(batch.Schema()); err != nil {
+		return nil, err
+	}
+	var dt arrow.DataType
+	if typeOf != nil {
+		var err error
+		if dt, err = typeOf(p.bound.kind); err != nil {
+			return nil, err
+		}
+	}
+	if node := p.bound.node; node.op == opColumn && (dt == nil || arrow.TypeEqual(dt, p.bound.dt)) {
+		column := batch.Column(p.bound.column)
+		column.Retain()
+		return column, nil
+	}
+	ev := newEvaluation(mem, batch)
+	defer ev.release()
+	v, err := p.eval(ev)
+	if err != nil {
+		return nil, err
+	}
+	if dt == nil {
+		if dt = p.bound.dt; dt == nil {
+			dt = v.naturalType()
+		}
+	}
+	column, err := v.build(mem, dt, ev.rows, nil)
+	if err != nil {
+		return nil, columnFailure(p.expression.node.firstColumnOf(), err)
+	}
+	return column, nil
+}

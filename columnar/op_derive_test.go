@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/google/go-cmp/cmp"
+)
+
+// processed runs an operator on a batch; the result is released when the test
+// ends.
+func processed(tb testing.TB, operator *BuiltinOp, batch arrow.RecordBatch) arrow.RecordBatch {
+	tb.Helper()
+	ctx := &Context{}
+	if err := operator.Process(ctx, batch); err != nil {
+		tb.Fatal(err)
+	}
+	result := ctx.Take()[0]
+	tb.Cleanup(result.Release)
+	return result
+}
+
+func names(batch arrow.RecordBatch) []string {
+	var names []string
+	for _, field := range batch.Schema().Fields() {
+		names = append(names, field.Name)
+	}
+	return names
+}
+
+func decoded(tb testing.TB, values ...string) arrow.RecordBatch {
+	tb.Helper()
+	batch := must[arrow.RecordBatch](tb)(amountCodec{newAllocator(tb)}.Decode("in", amounts(0, values...)))
+	tb.Cleanup(batch.Release)
+	return batch
+}
+
+func TestFilterKeepsColumnsOfEveryType(t *testing.T) {
+	r := newRand(t)
+	mem := newAllocator(t)
+	for _, dt := range everyType() {
+		arr := randomArray(r, mem, dt, 40)
+		batch := array.NewRecordBatch(fields("c", dt), []arrow.Array{arr}, int64(arr.Len()))
+		keep := func(_ arrow.RecordBatch, row int) bool { return row%3 == 1 }
+		result := processed(t, Filter(mem, keep), batch)
+		want := texts(arr)
+		for i, got := range texts(result.Column(0)) {
+			if got != want[i*3+1] {
+				t.Errorf("%s: row %d = %s, want %s", dt, i, got, want[i*3+1])
+			}
+		}
+		if result.NumRows() != 13 || result.Schema() != batch.Schema() {
+			t.Errorf("%s: %d rows with schema %p, want 13 with %p", dt, result.NumRows(), result.Schema(), batch.Schema())
+		}
+		batch.Release()
+		arr.Release()
+	}
+}
+
+func TestFilterOfAllRowsCopiesNothing(t *testing.T) {
+	mem := newAllocator(t)
+	batch := decoded(t, "a 1", "b 2")
+	result := processed(t, Filter(mem, keepAll), batch)
+	if &result.Column(1).Data().Buffers()[1].Bytes()[0] != &batch.Column(1).Data().Buffers()[1].Bytes()[0] {
+		t.Error("the rows were copied")
+	}
+	if none := processed(t, Filter(mem, amountAbove(5)), batch); none.NumRows() != 0 || none.NumCols() != batch.NumCols() {
+		t.Errorf("filter of no row gave %d rows, %d columns", none.NumRows(), none.NumCols())
+	}
+}
+
+func TestSelectPutsMetadataBehind(t *testing.T) {
+	mem := newAllocator(t)
+	batch := decoded(t, "a 1")
+	for _, test := range []struct{ columns, want []string }{
+		{[]string{"user"}, []string{"user", "__key", "__timestamp", "__partition", "__offset", "__headers"}},
+		{[]string{"amount", OffsetColumn, "user", "amount", OffsetColumn}, []string{"amount", "__offset", "user", "__key", "__timestamp", "__partition", "__headers"}},
+		{nil, []string{"__key", "__timestamp", "__partition", "__offset", "__headers"}},
+	} {
+		columns := append([]string{}, test.columns...)
+		operator := Select(mem, columns...)
+		for i := range columns {
+			columns[i] = "changed"
+		}
+		if diff := cmp.Diff(test.want, names(processed(t, operator, batch))); diff != "" {
+			t.Errorf("Select(%q) mismatch (-want +got):\n%s", test.columns, diff)
+		}
+	}
+	var failure *ColumnError
+	if _, err := tryRows(Select(mem, "user", "x"), batch); !errors.As(err, &failure) || failure.Column != "x" || !strings.Contains(err.Error(), "Arrow column does not exist: x") {
+		t.Errorf("error = %v, want a ColumnError of x", err)
+	}
+}
+
+func TestSelectFollowsASchemaChange(t *testing.T) {
+	mem := newAllocator(t)
+	operator := Select(mem, "b")
+	first := jsonBatch(t, mem, fields("a", int64Type, "b", int64Type), `{"a":1,"b":2}`)
+	second := jsonBatch(t, mem, fields("b", textType, "a", int64Type), `{"a":1,"b":"x"}`)
+	got := append(processRows(t, operator, first), processRows(t, operator, second)...)
+	if diff := cmp.Diff([]string{"2", "x"}, got); diff != "" {
+		t.Errorf("rows mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestOperatorsKeepSchemaMetadata(t *testing.T) {
+	mem := newAllocator(t)
+	metadata := arrow.NewMetadata([]string{"origin"}, []string{"here"})
+	schema := arrow.NewSchema(amountSchema.Fields(), &metadata)
+	batch := jsonBatch(t, mem, schema, `{"user":"a","amount":1}`)
+	for name, operator := range map[string]*BuiltinOp{
+		"filter": Filter(mem, keepAll), "select": Select(mem, "user"), "derive": Derive(mem, Literal(1).As("one")),
+	} {
+		if got := processed(t, operator, batch).Schema().Metadata(); !got.Equal(metadata) {
+			t.Errorf("%s: metadata = %v, want %v", name, got, metadata)
+		}
+	}
+}
+
+func double(batch arrow.RecordBatch, row int) (any, error) {
+	return 2 * Value(batch.Column(1), row).(int64), nil
+}
+
+func TestWithColumns(t *testing.T) {
+	mem := newAllocator(t)
+	batch := decoded(t, "a 5", "b 9")
+	field := func(name string, dt arrow.DataType) arrow.Field {
+		return arrow.Field{Name: name, Type: dt, Nullable: true}
+	}
+	columns := []DerivedColumn{
+		{Field: field("double_amount", int64Type), Value: double},
+		{Field: field("amount", textType), Value: func(batch arrow.RecordBatch, row int) (any, error) {
+			// The batch is the input, in which amount is what it was.
+			value, err := double(batch, row)
+			return big.NewInt(value.(int64)), err
+		}},
+		{Field: field(WindowStartColumn, int64Type), Value: func(arrow.RecordBatch, int) (any, error) { return nil, nil }},
+	}
+	operator := must[*BuiltinOp](t)(WithColumns(mem, columns...))
+	columns[0].Value = nil
+	result := processed(t, operator, batch)
+	if diff := cmp.Diff(append(names(batch), "double_amount", WindowStartColumn), names(result)); diff != "" {
+		t.Errorf("columns mismatch (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"a 10 10 (null)", "b 18 18 (null)"}, processRows(t, Select(mem, "user", "amount", "double_amount", WindowStartColumn), payloadOf(t, result))); diff != "" {
+		t.Errorf("rows mismatch (-want +got):\n%s", diff)
+	}
+	if again := processed(t, operator, batch); again.Schema() != result.Schema() {
+		t.Error("results of one schema have different schema objects")
+	}
+}
+
+func payloadOf(tb testing.TB, batch arrow.RecordBatch) arrow.RecordBatch {
+	tb.Helper()
+	payload := PayloadBatch(batch)
+	tb.Cleanup(payload.Release)
+	return payload
+}
+
+func TestWithColumnsErrors(t *testing.T) {
+	mem := newAllocator(t)
+	batch := decoded(t, "a 5", "b 9")
+	value := func(result any, err error) RowValue {
+		return func(_ arrow.RecordBatch, row int) (any, error) {
+			if row == 0 {
+				return int64(1), nil
+			}
+			return result, err
+		}
+	}
+	plain := arrow.Field{Name: "x", Type: int64Type, Nullable: true}
+	for want, column := range map[string]DerivedColumn{
+		"collides with a reserved metadata column": {Field: arrow.Field{Name: KeyColumn, Type: int64Type}, Value: double},
+		"column `x`: derived column has no type":   {Field: arrow.Field{Name: "x"}, Value: double},
+		"column `x`: derived column has no value":  {Field: plain},
+	} {
+		if operator, err := WithColumns(mem, column); operator != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("WithColumns = %v, %v, want %q", operator, err, want)
+		}
+	}
+	if _, err := WithColumns(mem, DerivedColumn{Field: plain, Value: double}, DerivedColumn{Field: plain, Value: double}); err == nil || !strings.Contains(err.Error(), "derived column `x` appears twice") {
+		t.Errorf("error = %v, want the name to be refused", err)
+	}
+	for want, column := range map[string]DerivedColumn{
+		"tally refuses":                         {Field: plain, Value: value(nil, errTally)},
+		"null in a column that is not nullable": {Field: arrow.Field{Name: "x", Type: int64Type}, Value: value(nil, nil)},
+		"cannot convert":                        {Field: plain, Value: value(true, nil)},
+	} {
+		operator := must[*BuiltinOp](t)(WithColumns(mem, column))
+		_, err := tryRows(operator, batch)
+		var failure *ColumnError
+		if !errors.As(err, &failure) || failure.Column != "x" || failure.Row != 1 || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want a ColumnError of x, row 1, with %q", err, want)
+		}
+		if want == "tally refuses" && !errors.Is(err, errTally) {
+			t.Errorf("error %v does not wrap the cause", err)
+		}
+	}
+}
+
+func TestDeriveSeesTheInput(t *testing.T) {
+	mem := newAllocator(t)
+	batch := jsonBatch(t, mem, amountSchema, `{"user":"a","amount":5}`)
+	operator := Derive(mem, Column("amount").Mul(2).As("amount"), Column("amount").Add(1).As("next"), Column("user").As("name"))
+	if diff := cmp.Diff([]string{"a 10 6 a"}, processRows(t, operator, batch)); diff != "" {
+		t.Errorf("rows mismatch (-want +got):\n%s", diff)
+	}
+	copied := processed(t, operator, batch).Column(3)
+	if &copied.Data().Buffers()[2].Bytes()[0] != &batch.Column(0).Data().Buffers()[2].Bytes()[0] {
+		t.Error("a plain column was copied")
+	}
+}
+
+func TestWithKeyAndTimestamp(t *testing.T) {
+	mem := newAllocator(t)
+	built := func(operators ...any) *BuiltTopology {
+		topology := NewTopology(mem)
+		parent := must[Node](t)(topology.AddSource("source", []string{"in"}, amountCodec{mem}))
+		for i, operator := range operators {
+			parent = must[Node](t)(topology.AddOperator(string(rune('a'+i)), operator.(*BuiltinOp), parent))
+		}
+		must[Node](t)(topology.AddSink("sink", "out", recordCodec{amountCodec{mem}}, parent))
+		return must[*BuiltTopology](t)(topology.Build())
+	}
+	run := func(built *BuiltTopology) []ProduceRecord {
+		var records []ProduceRecord
+		for _, output := range must[[]ProducedToTopic](t)(built.RunBatch("in", amounts(0, "ada 7", "bob"))) {
+			records = append(records, output.Record)
+		}
+		return records
+	}
+	count := must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{Keys: []string{"user"}, Aggregations: countRows(), Emit: EmitChanges}))
+	for name, test := range map[string]struct {
+		built *BuiltTopology
+		want  []ProduceRecord
+	}{
+		"text":     {built(WithKey(mem, Column("user"))), []ProduceRecord{{Key: []byte("ada"), Timestamp: 0}, {Key: []byte("bob"), Timestamp: 1}}},
+		"integers": {built(WithKey(mem, Column("amount").BigEndian())), []ProduceRecord{{Key: []byte{0, 0, 0, 0, 0, 0, 0, 7}, Timestamp: 0}, {Timestamp: 1}}},
+		"time": {
+			built(WithTimestamp(mem, Column("amount").Add(100))), []ProduceRecord{{Timestamp: 107}, {}},
+		},
+		"groups": {built(count, WithKey(mem, Column("user"))), []ProduceRecord{{Key: []byte("ada")}, {Key: []byte("bob"), Timestamp: 1}}},
+	} {
+		if diff := cmp.Diff(test.want, run(test.built)); diff != "" {
+			t.Errorf("%s: records mismatch (-want +got):\n%s", name, diff)
+		}
+	}
+	for want, operator := range map[string]*BuiltinOp{
+		"column `__key`: cannot be made of values that are integer":    WithKey(mem, Column("amount")),
+		"column `__timestamp`: cannot be made of values that are text": WithTimestamp(mem, Column("user")),
+	} {
+		if _, err := built(operator).RunBatch("in", amounts(0, "ada 7")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error = %v, want %q", err, want)
+		}
+	}
+}
+
+// recordCodec writes the key and the timestamp of rows.
+type recordCodec struct{ amountCodec }
+
+func (recordCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, error) {
+	metadata := NewRowMetadata(batch)
+	records := make([]ProduceRecord, batch.NumRows())
+	for i := range records {
+		var err error
+		if records[i], err = metadata.Record(i); err != nil {
+			return nil, err
+		}
+	}
+	return records, nil
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/decimal256"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// vector is a column while an expression is computed. Which of the slices is
+// used depends on the kind. A vector of one value, such as a literal, has it in
+// place 0 for all rows.
+type vector struct {
+	kind    valueKind
+	words   []int64          // integers; floats as the bits of a float64
+	truths  []bool           // booleans
+	bytes   byteValues       // text and bytes
+	numbers []decimal256.Num // decimals, unscaled
+	scale   int32
+	nulls   []bool // nil without nulls
+	one     bool
+}
+
+// mask makes a place of a row: row&mask.
+func (v *vector) mask() int {
+	if v.one {
+		return 0
+	}
+	return -1
+}
+
+func (v *vector) isNull(row int) bool { return v.nulls != nil && v.nulls[row&v.mask()] }
+
+func (v *vector) text(row int) []byte { return v.bytes.at(row & v.mask()) }
+
+// readVector returns a plain array as a vector that borrows its memory.
+func readVector(arr arrow.Array, into *vectorScratch) (vector, error) {
+	v := vector{kind: kindOf(arr.DataType())}
+	if nulls := validityOf(arr); nulls.hasNulls() {
+		v.nulls = resized(&into.nulls, arr.Len())
+		for row := range v.nulls {
+			v.nulls[row] = nulls.isNull(row)
+		}
+	}
+	var err error
+	switch v.kind {
+	case boolKind:
+		v.truths = resized(&into.truths, arr.Len())
+		bits := arr.(*array.Boolean)
+		for row := range v.truths {
+			v.truths[row] = bits.Value(row)
+		}
+	case float64Kind:
+		v.words = fixedValues[int64](arr)
+	case intKind, uintKind, float32Kind:
+		v.words, err = wordsOf(arr, &into.words, func(f float64) int64 { return int64(math.Float64bits(f)) })
+		if v.kind == float32Kind {
+			v.kind = float64Kind
+		}
+	case textKind, bytesKind:
+		v.bytes, err = byteValuesOf(arr)
+	case decimalKind:
+		v.numbers = decimalsOf(arr, &into.numbers)
+		v.scale = arr.DataType().(arrow.DecimalType).GetScale()
+	}
+	return v, err
+}
+
+// vectorScratch is memory that one step of an expression uses again for each
+// batch.
+type vectorScratch struct {
+	words   []int64
+	truths  []bool
+	nulls   []bool
+	numbers []decimal256.Num
+	data    []byte
+}
+
+// mergedNulls returns which rows are null in any of vectors, or nil.
+func (s *vectorScratch) mergedNulls(rows int, vectors ...*vector) []bool {
+	var nulls []bool
+	for _, v := range vectors {
+		if v.nulls == nil {
+			continue
+		}
+		if nulls == nil {
+			nulls = resized(&s.nulls, rows)
+			clear(nulls)
+		}
+		mask := v.mask()
+		for row := range nulls {
+			nulls[row] = nulls[row] || v.nulls[row&mask]
+		}
+	}
+	return nulls
+}
+
+// naturalType returns the type of a column of computed values.
+func (v *vector) naturalType() arrow.DataType {
+	switch v.kind {
+	case intKind:
+		return arrow.PrimitiveTypes.Int64
+	case uintKind:
+		return arrow.PrimitiveTypes.Uint64
+	case boolKind:
+		return arrow.FixedWidthTypes.Boolean
+	case float64Kind:
+		return arrow.PrimitiveTypes.Float64
+	case textKind:
+		return arrow.BinaryTypes.String
+	case bytesKind:
+		return arrow.BinaryTypes.Binary
+	case decimalKind:
+		return &arrow.Decimal128Type{Precision: computedDigits, Scale: v.scale}
+	default:
+		return arrow.Null
+	}
+}
+
+// computedDigits is the precision of computed decimals.
+const computedDigits = 38
+
+// build returns the vector as an array of type dt with that many rows. Rows for
+// which ignored is true are null. The caller owns the array.
+func (v *vector) build(mem memory.Allocator, dt arrow.DataType, rows int, ignored []bool) (arrow.Array, error) {
+	isNull := func(row int) bool { return v.isNull(row) || ignored != nil && ignored[row] }
+	mask := v.mask()
+	switch v.kind {
+	case intKind, uintKind, float64Kind, boolKind:
+		column := wordColumn{kind: v.kind, words: make([]int64, rows)}
+		for row := range column.words {
+			switch {
+			case isNull(row):
+				column.setNull(row)
+			case v.kind != boolKind:
+				column.words[row] = v.words[row&mask]
+			case v.truths[row&mask]:
+				column.words[row] = 1
+			}
+		}
+		return column.build(mem, dt)
+	case textKind, bytesKind:
+		if kind := kindOf(dt); kind == textKind || kind == bytesKind {
+			return byteArray(mem, dt, rows, func(row int) []byte {
+				if isNull(row) {
+					return nil
+				}
+				return notNil(v.text(row))
+			})
+		}
+		return dressedAppended(mem, dt, rows, func(row int) any {
+			if isNull(row) {
+				return nil
+			}
+			return string(v.text(row))
+		})
+	case decimalKind:
+		return dressedAppended(mem, dt, rows, func(row int) any {
+			if isNull(row) {
+				return nil
+			}
+			return decimalRat(v.numbers[row&mask].BigInt(), v.scale)
+		})
+	case anyKind:
+		return newNullArray(mem, dt, rows)
+	default:
+		return nil, fmt.Errorf("cannot compute values that are %s", v.kind)
+	}
+}
+
+func notNil(value []byte) []byte {
+	if value == nil {
+		return []byte{}
+	}
+	return value
+}
+
+// bigEndian returns integers as eight bytes each.
+func (v *vector) bigEndian(data *[]byte) vector {
+	bytes := (*data)[:0]
+	for _, word := range v.words {
+		bytes = binary.BigEndian.AppendUint64(bytes, uint64(word))
+	}
+	*data = bytes
+	return vector{kind: bytesKind, bytes: byteValues{data: bytes, width: 8}, nulls: v.nulls, one: v.one}
+}
