@@ -296,3 +296,20 @@ func runTransaction(ctx context.Context, tb testing.TB, r *GroupRunner) map[Topi
 	}
 	return offsets
 }
+
+// forwardAll is a processor that passes its input on.
+func forwardAll(ctx *Context, batch arrow.RecordBatch) error {
+	ctx.Forward(batch)
+	return nil
+}
+
+// lenientLedger is a ledger that takes negative amounts.
+type lenientLedger struct{ ledger }
+
+func (l *lenientLedger) Process(ctx *Context, batch arrow.RecordBatch) error {
+	users, amounts := batch.Column(0).(*array.String), batch.Column(1).(*array.Int64)
+	for row := range int(batch.NumRows()) {
+		l.totals[strings.Clone(users.Value(row))] += amounts.Value(row)
+	}
+	return nil
+}
