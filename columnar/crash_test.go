@@ -178,7 +178,7 @@ func (l *load) check() {
 }
 
 // seeds is how many random histories each test goes through.
-var seeds = flag.Uint64("seeds", 6, "random histories a test")
+var seeds = flag.Uint64("seeds", 3, "random histories a test")
 
 // eachMode runs a test for many seeds, with and without transactions.
 func eachMode(t *testing.T, test func(t *testing.T, seed uint64, transactional bool)) {

@@ -58,13 +58,6 @@ func newMemoryFileSystem(seed uint64) *memoryFileSystem {
 	}
 }
 
-// kill makes every call fail from now on, as for a process that is gone.
-func (m *memoryFileSystem) kill() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.dead = true
-}
-
 // restart brings the file system back as a machine finds it that lost power, or
 // with lost false, as the next process finds it after a kill.
 func (m *memoryFileSystem) restart(lost bool) {

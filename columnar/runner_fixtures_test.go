@@ -3,7 +3,6 @@
 package columnar
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -284,15 +283,6 @@ func runOnce(tb testing.TB, r *GroupRunner) map[TopicPartition]int64 {
 	offsets, err := r.RunOnce(tb.Context(), 0)
 	if err != nil {
 		tb.Fatalf("RunOnce: %v", err)
-	}
-	return offsets
-}
-
-func runTransaction(ctx context.Context, tb testing.TB, r *GroupRunner) map[TopicPartition]int64 {
-	tb.Helper()
-	offsets, err := r.RunOnceTransactional(ctx, 0)
-	if err != nil {
-		tb.Fatalf("RunOnceTransactional: %v", err)
 	}
 	return offsets
 }
