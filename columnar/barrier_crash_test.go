@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -300,4 +301,71 @@ func checkChains(t *testing.T, w *world, produced map[TopicPartition][]string) {
 	if diff := cmp.Diff(produced, seen); diff != "" {
 		t.Fatalf("%s: processed records mismatch (-want +got):\n%s", w.name, diff)
 	}
+}
+
+// pairTopology joins "a" and "b" on the user and counts each user's pairs.
+func pairTopology(tb testing.TB) *Topology {
+	mem := memory.DefaultAllocator
+	codec := wideCodec{amountCodec{mem}}
+	topology := NewTopology(mem)
+	left := must[Node](tb)(topology.AddSource("left", []string{"a"}, codec))
+	right := must[Node](tb)(topology.AddSource("right", []string{"b"}, codec))
+	joined := must[Node](tb)(topology.AddJoin("join", byUser(time.Hour), left, right))
+	group := must[*BuiltinOp](tb)(NewGroupBy(mem, Grouping{
+		Keys: []string{"left_user"}, Emit: EmitChanges,
+		Aggregations: []Aggregation{{InputColumn: "left_amount", OutputColumn: "pairs", Function: Count}, {InputColumn: "right_amount", OutputColumn: "sum", Function: Sum}},
+	}))
+	counted := must[Node](tb)(topology.AddOperator("count", group, joined))
+	must[Node](tb)(topology.AddSink("sink", "out", codec, counted))
+	return topology
+}
+
+func TestJoinsAndGroupsAreExactAfterCrashes(t *testing.T) {
+	eachMode(t, func(t *testing.T, seed uint64, transactional bool) {
+		w := newWorld(t, seed, transactional, map[string]int{"a": 2, "b": 2}, pairTopology)
+		lefts, rights, sums := map[string]int64{}, map[string]int64{}, map[string]int64{}
+		produce := func(records int) {
+			for range records {
+				partition := w.rand.IntN(2)
+				user := fmt.Sprintf("u%d-%d", partition, w.rand.IntN(4))
+				amount := int64(w.rand.IntN(9))
+				if w.rand.IntN(2) == 0 {
+					lefts[user]++
+					w.cluster.produce(TopicPartition{"a", partition}, fmt.Sprintf("%s %d", user, amount))
+				} else {
+					rights[user]++
+					sums[user] += amount
+					w.cluster.produce(TopicPartition{"b", partition}, fmt.Sprintf("%s %d", user, amount))
+				}
+			}
+		}
+		for range 8 {
+			produce(w.rand.IntN(40))
+			p := w.start("member", 200)
+			for range 20 {
+				if p.round(); w.dead {
+					break
+				}
+				if w.rand.IntN(5) == 0 {
+					produce(w.rand.IntN(10))
+				}
+			}
+			p.bury()
+		}
+		p := w.start("member", 0)
+		p.drain("a", "b")
+		want, got := map[string]string{}, map[string]string{}
+		for user := range lefts {
+			if pairs := lefts[user] * rights[user]; pairs > 0 {
+				want[user] = fmt.Sprintf("%d %d", pairs, lefts[user]*sums[user])
+			}
+		}
+		for _, value := range w.cluster.values("out") {
+			user, counts, _ := strings.Cut(value, " ")
+			got[user] = counts
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%s: last counts mismatch (-want +got):\n%s", w.name, diff)
+		}
+	})
 }
