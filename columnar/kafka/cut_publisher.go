@@ -431,17 +431,5 @@ func (r *Reader) readToEnd(ctx context.Context, partitions []columnar.TopicParti
 	if err != nil {
 		return err
 	}
-	r.await(ends)
-	for !r.reached(ends) {
-		records, err := r.Poll(ctx, cutPollTimeout)
-		if err != nil {
-			return err
-		}
-		for _, tp := range slices.SortedFunc(maps.Keys(records), comparePartitions) {
-			for _, record := range records[tp] {
-				take(record)
-			}
-		}
-	}
-	return nil
+	return r.readBeyond(ctx, ends, take)
 }

@@ -35,6 +35,7 @@ type settings struct {
 	acquire           func(context.Context) (Leadership, error)
 	retainedCuts      int32
 	barrierTopic      string
+	retainedSnapshots int
 }
 
 // option is one of this package's options in the dress of a kgo.Opt, so that
@@ -154,10 +155,11 @@ func WithBarrierTopic(topic string) kgo.Opt {
 // returns all problems of them joined.
 func splitOptions(opts []kgo.Opt, scope scope) (settings, []kgo.Opt, error) {
 	own := settings{
-		callTimeout:     DefaultCallTimeout,
-		deliveryTimeout: DefaultDeliveryTimeout,
-		retainedCuts:    DefaultRetainedCuts,
-		barrierTopic:    columnar.BarrierStateTopic,
+		callTimeout:       DefaultCallTimeout,
+		deliveryTimeout:   DefaultDeliveryTimeout,
+		retainedCuts:      DefaultRetainedCuts,
+		barrierTopic:      columnar.BarrierStateTopic,
+		retainedSnapshots: DefaultRetainedSnapshots,
 	}
 	var (
 		client   []kgo.Opt
