@@ -41,6 +41,28 @@
 // zero value. An empty payload counts as nil, except where a header carries the
 // id: there it is a body of no bytes. Nil slices and maps are values.
 //
+// # Avro values
+//
+// Generic values are those of [NewGenericAvroSerde], and of interfaces anywhere:
+//
+//	Avro                                   Go
+//	null                                   nil
+//	boolean, float, double, string         bool, float32, float64, string
+//	int, long                              int, int64
+//	bytes, fixed(n)                        []byte, [n]byte
+//	enum, uuid                             string
+//	array, map, record                     []any, map[string]any
+//	decimal                                *big.Rat
+//	date, timestamp, local-timestamp       time.Time, in UTC
+//	time-millis, time-micros               time.Duration
+//	duration                               AvroDuration
+//	union                                  the value of its branch
+//
+// Structs have avro tags with the names of the fields. Their fields may be of
+// other integer types, named types, types that read and write themselves as
+// text, and pointers, slices or maps where null is possible. See
+// [WithAvroType] and [WithTaggedUnions] for unions of records.
+//
 // # Errors
 //
 //	error                    when                                 what to do
@@ -48,6 +70,10 @@
 //	FetchPendingError        a writer schema is on its way        read the record again
 //	SchemaUnavailableError   the registry refused the schema      skip the record, or fix the registry
 //	UnresolvedSubjectError   no id for the serde's schema         RegisterSubject and Prewarm
+//	AvroDataError            a body is no datum of its schema     skip the record
+//	AvroResolutionError      no datum of a writer can be read     fix the schema, or skip the record
+//	AvroValueError           a schema cannot express a value      fix the value
+//	AvroSchemaError          a text is no Avro schema             fix the text
 //	ValidationError          a document breaks its JSON Schema    skip the record, or fix the value
 //	RegistryError            a request failed                     see Retriable and the sentinels
 //	ErrReferenceConflict     two schemas carry one name           rename a reference

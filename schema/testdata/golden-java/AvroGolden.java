@@ -29,6 +29,15 @@ import org.apache.avro.io.EncoderFactory;
  * <p>{@code write CASES GOLDEN} reads cases (schema, datum as Avro JSON, perhaps a reader schema) and writes them with
  * the bytes that Java gives them. {@code verify DATA} reads data of another writer (schema, bytes, the same datum as
  * Avro JSON, perhaps a reader schema and the datum as read by it) and fails unless Java reads the same.
+ *
+ * <p>In the folder testdata, with Java 17 and Maven:
+ *
+ * <pre>
+ * mvn -q -f golden-java/pom.xml dependency:copy-dependencies -DoutputDirectory=/tmp/avro
+ * java -cp '/tmp/avro/*' golden-java/AvroGolden.java write avro/cases.json avro/golden.json
+ * </pre>
+ *
+ * <p>The test TestJavaAvroReadsRandomData, with the build tag integration, runs the other direction.
  */
 public final class AvroGolden {
   private static final ObjectMapper JSON = new ObjectMapper().enable(SerializationFeature.INDENT_OUTPUT);
