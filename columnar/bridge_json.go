@@ -344,6 +344,7 @@ func (b *JSONRowBridge[T]) columns(batch arrow.RecordBatch, scalar bool) ([]json
 		}
 	}
 	if scalar && len(columns) == 0 {
+		//lint:ignore ST1005 Arrow is a name
 		return nil, fmt.Errorf("Arrow column does not exist: %s", scalarColumn)
 	}
 	return columns, nil

@@ -11,7 +11,9 @@ import (
 )
 
 // ErrSchemaMismatch is what a [SchemaMismatchError] matches.
-var ErrSchemaMismatch = errors.New("Arrow batch schemas differ") //nolint:staticcheck // the text is part of the documented behaviour
+//
+//lint:ignore ST1005 Arrow is a name
+var ErrSchemaMismatch = errors.New("Arrow batch schemas differ")
 
 // SchemaMismatchError says that batches that were to be joined have different
 // schemas.

@@ -67,6 +67,7 @@ func gatherOffsets[O offsetInt](g *gatherer, limit int64) (int64, error) {
 }
 
 func errTooLarge(data arrow.ArrayData, limit int64) error {
+	//lint:ignore ST1005 Arrow is a name
 	return fmt.Errorf("Arrow type %s cannot hold more than %d bytes or values in one array", data.DataType(), limit)
 }
 

@@ -22,7 +22,8 @@ import (
 )
 
 var (
-	errIPCNoBatch     = errors.New("Arrow IPC stream has no record batch") //nolint:staticcheck // the text is part of the documented behaviour
+	//lint:ignore ST1005 Arrow is a name
+	errIPCNoBatch     = errors.New("Arrow IPC stream has no record batch")
 	errIPCTrailing    = errors.New("trailing bytes behind the Arrow IPC stream")
 	errIPCTruncated   = errors.New("truncated message")
 	errIPCNoSchema    = errors.New("the stream does not begin with a schema")

@@ -120,6 +120,7 @@ func (f jsonForm) valueAppender(arr arrow.Array, metadata arrow.Metadata) (jsonA
 	case array.Union:
 		return f.unionAppender(arr)
 	}
+	//lint:ignore ST1005 Arrow is a name
 	return nil, fmt.Errorf("Arrow type %s has no JSON form", arr.DataType())
 }
 
@@ -401,6 +402,7 @@ func (f jsonForm) mapAppender(arr *array.Map) (jsonAppender, error) {
 		numbers, err = f.valueAppender(arr.Keys(), arrow.Metadata{})
 		keys = quoted(numbers)
 	default:
+		//lint:ignore ST1005 Arrow is a name
 		err = fmt.Errorf("Arrow type %s has no JSON form: its keys are not texts", arr.DataType())
 	}
 	if err != nil {

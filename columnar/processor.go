@@ -22,6 +22,7 @@ import (
 // panic is not recovered: the batches of the run are released, the partition
 // is rolled back, and the panic goes on.
 type Processor interface {
+	// Process handles one batch of the parent node and forwards what comes of it.
 	Process(ctx *Context, batch arrow.RecordBatch) error
 }
 

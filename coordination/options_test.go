@@ -66,6 +66,7 @@ func TestOptionErrors(t *testing.T) {
 		{"jitter", coordination.WithPollJitter(1), "poll jitter 1 must be at least 0 and below 1"},
 		{"no jitter", coordination.WithPollJitter(math.NaN()), "poll jitter NaN must be at least 0 and below 1"},
 		{"tolerance", coordination.WithClockTolerance(-1), "clock tolerance -1ns must not be negative"},
+		//lint:ignore SA1012 the nil context is what is tested
 		{"lifetime", coordination.WithLifetime(nil), "lifetime context must not be nil"},
 		{"skip", coordination.WithSkipMalformed(nil), "skip function must not be nil"},
 		{"logger", coordination.WithLogger(nil), "logger must not be nil"},

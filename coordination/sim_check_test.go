@@ -35,7 +35,6 @@ type simChecker struct {
 	byPair   map[coordination.Role]int     // the same at a device that compares tokens
 	regress  int                           // stale commands that such a device took
 	removed  map[coordination.MemberID]int // registrations that somebody removed
-	quiet    int                           // mints after the faults ended
 }
 
 type simMint struct {

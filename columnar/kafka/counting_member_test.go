@@ -69,7 +69,6 @@ const (
 // counts all rounds.
 type trap struct {
 	memberConfig
-	rounds  int
 	sent    bool // in this round
 	firing  bool // this round saved an epoch
 	reached int
