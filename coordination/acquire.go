@@ -153,13 +153,13 @@ func (e *elector) claim(ctx context.Context, token FencingToken) (*Leadership, e
 
 // install starts the leadership, unless the caller gave up meanwhile.
 func (e *elector) install(ctx context.Context, c *candidate, l *Leadership) (*Leadership, error) {
-	l.start()
 	if err := ctx.Err(); err != nil {
 		if failed := l.Resign(ctx); failed != nil {
 			return nil, errors.Join(err, failed)
 		}
 		return nil, err
 	}
+	l.start()
 	if e.pruneMissedSlots {
 		for _, member := range c.missed() {
 			if err := e.deregister(ctx, member); err != nil {

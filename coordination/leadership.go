@@ -43,7 +43,8 @@ type Leadership struct {
 	tried   bool   // a tombstone was sent
 	cleared bool   // nothing is left to clear
 
-	done chan struct{}
+	started bool // others know of the leadership
+	done    chan struct{}
 
 	mu       sync.Mutex // guards the fields below
 	reason   error
@@ -67,12 +68,22 @@ func newLeadership(e *elector, minted FencingToken, first *grant, offset int64) 
 	return l
 }
 
-// start runs the background goroutines and announces the leadership.
+// start announces the leadership and keeps it.
 func (l *Leadership) start() {
-	go l.keep()
-	go l.sentinel()
+	l.started = true
 	l.elector.log().Info("took the role", logToken, l.minted.String(), logSequence, l.Sequence())
 	l.elector.observers.acquired(l)
+	var superseded <-chan struct{}
+	if notifier, ok := l.elector.transport.(SupersessionNotifier); ok {
+		superseded = notifier.Superseded(l.elector.role, l.minted)
+	}
+	select {
+	case <-superseded:
+		l.supersede()
+	default:
+		go l.keep()
+		go l.watch(superseded)
+	}
 }
 
 // Role returns the role that this member holds.
@@ -155,8 +166,10 @@ func (l *Leadership) end(what string, cause error) bool {
 	if !l.resigned {
 		l.elector.release(l.minted)
 	}
-	l.elector.log().Info("lost the role", logToken, l.Token().String(), logError, reason)
-	l.elector.observers.ended(l, reason)
+	if l.started {
+		l.elector.log().Info("lost the role", logToken, l.Token().String(), logError, reason)
+		l.elector.observers.ended(l, reason)
+	}
 	return true
 }
 

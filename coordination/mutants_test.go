@@ -308,7 +308,7 @@ var mutants = []mutant{
 	},
 	{
 		"the superseded handle lives on", "renew.go",
-		"case <-superseded:\n", "case <-make(chan struct{}):\n\t\t_ = superseded\n",
+		"case <-l.done:\n\tcase <-superseded:\n", "case <-l.done:\n\tcase <-make(chan struct{}):\n\t\t_ = superseded\n",
 		"TestSupersededHandleEnds",
 	},
 	{

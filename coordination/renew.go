@@ -128,17 +128,13 @@ func (l *Leadership) attempt(held *grant) error {
 	}
 }
 
-// sentinel ends the leadership when the transport knows that it was
-// superseded, and resigns when its lifetime ends.
-func (l *Leadership) sentinel() {
-	var superseded <-chan struct{}
-	if notifier, ok := l.elector.transport.(SupersessionNotifier); ok {
-		superseded = notifier.Superseded(l.elector.role, l.minted)
-	}
+// watch ends the leadership when the transport knows that it was superseded,
+// and resigns when its lifetime ends.
+func (l *Leadership) watch(superseded <-chan struct{}) {
 	select {
 	case <-l.done:
 	case <-superseded:
-		l.end("leadership ended", fmt.Errorf("%w: the transport saw a newer epoch", ErrFenced))
+		l.supersede()
 	case <-l.elector.lifetime:
 		ctx, cancel := l.elector.detached(context.Background())
 		defer cancel()
@@ -146,4 +142,8 @@ func (l *Leadership) sentinel() {
 			l.elector.log().Warn("could not clear the lease", logError, err)
 		}
 	}
+}
+
+func (l *Leadership) supersede() {
+	l.end("leadership ended", fmt.Errorf("%w: the transport saw a newer epoch", ErrFenced))
 }

@@ -187,12 +187,16 @@ func (m *simMember) resign(h *simHandle) {
 	}
 	var others sync.WaitGroup
 	if m.chance(0.3) {
+		// Not at the same instant, which would leave the order open.
+		early, late := m.upTo(10*time.Millisecond), 10*time.Millisecond+m.upTo(10*time.Millisecond)
 		others.Go(func() {
+			<-time.After(early)
 			if err := h.Renew(ctx); err == nil && h.Err() != nil {
 				m.world.check.wrong("mint %d was renewed after its end", h.engine.mint)
 			}
 		})
 		others.Go(func() {
+			<-time.After(late)
 			if h.Resign(ctx) == nil {
 				m.world.check.resignation(h)
 			}

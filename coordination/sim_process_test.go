@@ -32,6 +32,7 @@ type simProcess struct {
 
 	mu        sync.Mutex    // guards the fields below
 	gate      chan struct{} // closed while the process runs
+	blocked   int           // goroutines that wait for the gate
 	dead      bool          // killed, not to run again
 	resumed   time.Duration // when the last pause ended
 	cut       time.Duration // the network is down until then
@@ -74,6 +75,16 @@ func (p *simProcess) run() bool {
 	for {
 		p.mu.Lock()
 		gate, dead := p.gate, p.dead
+		select {
+		case <-gate:
+			if !dead {
+				p.mu.Unlock()
+				return true
+			}
+		default:
+		}
+		p.blocked++
+		place := p.blocked
 		p.mu.Unlock()
 		if dead {
 			<-p.world.over
@@ -81,12 +92,9 @@ func (p *simProcess) run() bool {
 		}
 		select {
 		case <-gate:
-			p.mu.Lock()
-			same := p.gate == gate && !p.dead
-			p.mu.Unlock()
-			if same {
-				return true
-			}
+			// The goroutines of a process wake one after another, so that a
+			// seed repeats itself.
+			<-time.After(time.Duration(place) * time.Microsecond)
 		case <-p.world.over:
 			return false
 		}
@@ -96,7 +104,7 @@ func (p *simProcess) run() bool {
 func (p *simProcess) pause() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.gate = make(chan struct{})
+	p.gate, p.blocked = make(chan struct{}), 0
 }
 
 func (p *simProcess) resume() {
