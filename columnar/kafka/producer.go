@@ -82,7 +82,7 @@ type delivery struct {
 func (c *connection) deliveryContext() context.Context {
 	current := c.sending.Load()
 	now := time.Now()
-	if now.Sub(current.born) < deliveryBucket {
+	if now.Sub(current.born) < min(deliveryBucket, c.settings.deliveryTimeout/8) {
 		return current.ctx
 	}
 	ctx, cancel := context.WithTimeout(c.client.Context(), c.settings.deliveryTimeout)
@@ -114,6 +114,8 @@ func (c *connection) sendError(r *kgo.Record, err error) error {
 	case isOneOf(err, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException,
 		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.CorruptMessage, kerr.PolicyViolation):
 		return topicError(r.Topic, int(r.Partition), err)
+	case c.client.Context().Err() != nil:
+		return c.typed(doing, kgo.ErrClientClosed)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("kafka: %s: not acknowledged within %v: %w", doing, c.settings.deliveryTimeout, &unavailableError{err})
 	}
