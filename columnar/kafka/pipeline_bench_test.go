@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -291,9 +290,7 @@ func (p pass) topology(b testing.TB) *columnar.Topology {
 	case "q0":
 		must(topology.AddSink("answer", p.out, codec(nil), source(bid...)))
 	case "q2":
-		every123rd := columnar.Filter(mem, func(batch arrow.RecordBatch, row int) bool {
-			return batch.Column(0).(*array.Int64).Value(row)%123 == 0
-		})
+		every123rd := columnar.FilterWhere(mem, columnar.Column("auction").Mod(int64(123)).Equal(int64(0)))
 		kept := must(topology.AddOperator("every 123rd auction", every123rd, source(bid[0], bid[2])))
 		must(topology.AddSink("answer", p.out, codec(nil), kept))
 	case "q12e":
