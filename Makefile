@@ -110,7 +110,7 @@ integration: build/withkafka ## Run the integration tests on a broker and a regi
 	@files="$(INTEGRATION_FILES)"; \
 	packages=$$(dirname $$files | sort -u); \
 	tests=$$(sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' $$files | sort -u | paste -sd '|'); \
-	exec build/withkafka go test -race -count=1 -p 1 -timeout 15m -tags integration -run "^($$tests)$$" $$packages
+	exec build/withkafka go test -race -count=1 -p 1 -timeout 30m -tags integration -run "^($$tests)$$" $$packages
 
 .PHONY: build/withkafka
 build/withkafka:
