@@ -79,17 +79,16 @@ func TestRealCountsAreExactThroughPauses(t *testing.T) {
 				}
 				<-time.After(pause.length)
 				first.signal(t, syscall.SIGCONT)
-				last = j.finish(t, first, last)
-				last.leave(t)
+				j.finish(t, first, last)
 				j.check(t)
 			})
 		}
 	}
 }
 
-// finish waits until all bids are committed. A first member that ends as fenced
-// meanwhile is started again.
-func (j *count) finish(t *testing.T, first, last *memberProcess) *memberProcess {
+// finish waits until all bids are committed, and ends the members. A last member
+// that is fenced meanwhile is started again.
+func (j *count) finish(t *testing.T, first, last *memberProcess) {
 	t.Helper()
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -104,14 +103,14 @@ func (j *count) finish(t *testing.T, first, last *memberProcess) *memberProcess 
 			last = j.start(t, nil)
 		}
 	}
-	if first != last {
-		_ = first.Process.Signal(syscall.SIGTERM) // an error when it has ended
-		<-first.exited
-		if first.err != nil {
-			first.fenced(t)
+	// A member may find out that it is fenced only as it leaves.
+	for _, m := range []*memberProcess{first, last} {
+		_ = m.Process.Signal(syscall.SIGTERM) // an error when it has ended
+		<-m.exited
+		if m.err != nil {
+			m.fenced(t)
 		}
 	}
-	return last
 }
 
 // fenced fails unless the process ended because it is fenced.

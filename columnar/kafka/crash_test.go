@@ -176,7 +176,7 @@ func (m *memberProcess) leave(t *testing.T) {
 func (j *count) done(t *testing.T) int {
 	t.Helper()
 	committed, err := j.admin(t).FetchOffsets(within(t), j.Group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) && !kerr.IsRetriable(err) {
 		t.Fatalf("committed offsets of %s: %v", j.Group, err)
 	}
 	var n int64
