@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/krabka-io/krabka-streams-go/columnar/kafka"
@@ -33,8 +34,9 @@ type count struct {
 	cluster
 	memberConfig
 	backlog
-	events int64
-	rng    *rand.Rand
+	events  int64
+	rng     *rand.Rand
+	offsets *kadm.Client
 }
 
 // newCount fills a topic with bids and publishes a cut of it four times a
@@ -51,6 +53,7 @@ func newCount(t *testing.T, c cluster, events int64, config memberConfig) *count
 	}
 	t.Logf("%s=%d", crashSeedVariable, seed)
 	j := &count{cluster: c, memberConfig: config, backlog: loadBids(t, c, events), events: events, rng: rand.New(rand.NewPCG(seed, 0))}
+	j.offsets = c.admin(t)
 	j.Brokers = c.brokers
 	j.Bids = j.backlog.topic
 	j.Counts = c.lastingTopic(t)
@@ -175,7 +178,7 @@ func (m *memberProcess) leave(t *testing.T) {
 // done returns how many bids the group has committed.
 func (j *count) done(t *testing.T) int {
 	t.Helper()
-	committed, err := j.admin(t).FetchOffsets(within(t), j.Group)
+	committed, err := j.offsets.FetchOffsets(t.Context(), j.Group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) && !kerr.IsRetriable(err) {
 		t.Fatalf("committed offsets of %s: %v", j.Group, err)
 	}

@@ -219,13 +219,13 @@ func (c cluster) readCommitted(b testing.TB, topic string) []*kgo.Record {
 // once every transaction in them has its marker.
 func (c cluster) settledEnds(b testing.TB, topic string) map[int32]int64 {
 	b.Helper()
-	admin := c.admin(b)
+	admin, ctx := c.admin(b), within(b)
 	for {
-		stable, err := admin.ListCommittedOffsets(within(b), topic)
+		stable, err := admin.ListCommittedOffsets(ctx, topic)
 		if err != nil {
 			b.Fatalf("stable offsets of %s: %v", topic, err)
 		}
-		ends, err := admin.ListEndOffsets(within(b), topic)
+		ends, err := admin.ListEndOffsets(ctx, topic)
 		if err != nil {
 			b.Fatalf("end offsets of %s: %v", topic, err)
 		}
@@ -339,9 +339,10 @@ func runColumnar(b *testing.B, p pass) time.Duration {
 	if p.exact {
 		round = runner.RunOnceTransactional
 	}
+	ctx := within(b)
 	start := cpuTime(b)
 	for runner.Metrics().Snapshot().InputRecords < int64(p.records) {
-		if _, err := round(within(b), time.Second); err != nil {
+		if _, err := round(ctx, time.Second); err != nil {
 			b.Fatal(err)
 		}
 	}
