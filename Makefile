@@ -121,6 +121,10 @@ build/withkafka:
 exactness: build/withkafka ## Kill members at random moments on a real broker, RUNS times, a seed each
 	exec build/withkafka go test -count=$(RUNS) -timeout 2h -tags integration -run '^TestRealCountsAreExactThroughKills$$' -v ./columnar/kafka
 
+.PHONY: pauses
+pauses: build/withkafka ## Stop members past each time-out on a real broker, and continue them
+	exec build/withkafka go test -race -count=1 -timeout 1h -tags integration,pauses -run Pauses -v ./columnar/kafka
+
 .PHONY: bench-kafka
 bench-kafka: build/withkafka ## Run the pipeline benchmarks on a real broker
 	exec build/withkafka go test -run '^$$' -bench Pipeline -count $(COUNT) ./columnar/kafka
