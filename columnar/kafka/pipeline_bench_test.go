@@ -33,7 +33,8 @@ import (
 // runs in another one, or is that of KAFKA_BROKERS. BENCH_EVENTS sets how many
 // events the backlog comes from.
 //
-// Both commit after at least 100 ms. "exactly-once" does it in transactions.
+// The runner commits after every poll, the loop after a poll once 100 ms have
+// passed. "exactly-once" commits in transactions.
 func BenchmarkPipeline(b *testing.B) {
 	events := int64(50_000)
 	if text := os.Getenv("BENCH_EVENTS"); text != "" {
