@@ -295,15 +295,11 @@ func (p pass) topology(b testing.TB) *columnar.Topology {
 		kept := must(topology.AddOperator("every 123rd auction", every123rd, source(bid[0], bid[2])))
 		must(topology.AddSink("answer", p.out, codec(nil), kept))
 	case "q12e":
-		count, err := columnar.NewGroupBy(mem, columnar.Grouping{
-			Keys: []string{"bidder"}, Window: nexgen.WindowMillis * time.Millisecond, Emit: columnar.EmitChanges,
-			Aggregations: []columnar.Aggregation{{Function: columnar.Count, OutputColumn: "count"}},
-		})
+		counting, err := memberConfig{Bids: p.bids, Counts: p.out}.topology()
 		if err != nil {
 			b.Fatal(err)
 		}
-		counted := must(topology.AddOperator("bids per bidder", count, source(bid[1])))
-		must(topology.AddSink("answer", p.out, codec(nil, columnar.WithJSONKey("bidder", columnar.WindowStartColumn)), counted))
+		return counting
 	}
 	return topology
 }
