@@ -238,6 +238,17 @@ func (k *decodeCompiler) dictionary(n *avroplan.Node, t reflect.Type) (avroDecod
 	if err != nil {
 		return nil, err
 	}
+	// Maps with equal kinds of keys and values have equal layouts.
+	switch t.Elem().Kind() {
+	case reflect.String:
+		return mapInto[string](n, decode), nil
+	case reflect.Int:
+		return mapInto[int](n, decode), nil
+	case reflect.Int64:
+		return mapInto[int64](n, decode), nil
+	case reflect.Float64:
+		return mapInto[float64](n, decode), nil
+	}
 	size := n.ItemSize
 	return func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
 		if err := c.Enter(); err != nil {
@@ -273,6 +284,46 @@ func (k *decodeCompiler) dictionary(n *avroplan.Node, t reflect.Type) (avroDecod
 			}
 		}
 	}, nil
+}
+
+// mapInto compiles a map to maps whose values have the layout of T.
+func mapInto[T any](n *avroplan.Node, decode avroDecode) avroDecode {
+	size := n.ItemSize
+	return func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
+		if err := c.Enter(); err != nil {
+			return err
+		}
+		var entries map[string]T
+		var value T
+		for {
+			block, err := c.Block(size)
+			if err != nil {
+				return err
+			}
+			if entries == nil {
+				entries = make(map[string]T, min(block.Count, maxMapHint))
+			}
+			if block.Count == 0 {
+				*(*map[string]T)(p) = entries
+				c.Leave()
+				return nil
+			}
+			for range block.Count {
+				key, err := c.String()
+				if err != nil {
+					return err
+				}
+				value = *new(T)
+				if err := decode(c, unsafe.Pointer(&value)); err != nil {
+					return err.Under(key)
+				}
+				entries[key] = value
+			}
+			if err := c.CloseBlock(block); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // slice compiles an array. An empty array is an empty slice, not nil.

@@ -350,6 +350,16 @@ func (k *encodeCompiler) dictionary(s *avroplan.Schema, t reflect.Type) (avroEnc
 	if err != nil {
 		return nil, err
 	}
+	switch t.Elem().Kind() {
+	case reflect.String:
+		return mapFrom[string](encode), nil
+	case reflect.Int:
+		return mapFrom[int](encode), nil
+	case reflect.Int64:
+		return mapFrom[int64](encode), nil
+	case reflect.Float64:
+		return mapFrom[float64](encode), nil
+	}
 	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
 		if err := w.enter(); err != nil {
 			return err
@@ -374,4 +384,43 @@ func (k *encodeCompiler) dictionary(s *avroplan.Schema, t reflect.Type) (avroEnc
 		w.leave()
 		return nil
 	}, nil
+}
+
+// fewKeys is the number of map keys that are sorted without an allocation.
+const fewKeys = 16
+
+// appendKeys appends the keys of a map to dst, in order.
+func appendKeys[T any](dst []string, entries map[string]T) []string {
+	for key := range entries {
+		dst = append(dst, key)
+	}
+	slices.Sort(dst)
+	return dst
+}
+
+// mapFrom compiles a map for maps whose values have the layout of T.
+func mapFrom[T any](encode avroEncode) avroEncode {
+	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		if err := w.enter(); err != nil {
+			return err
+		}
+		entries := *(*map[string]T)(p)
+		if len(entries) > 0 {
+			w.long(int64(len(entries)))
+		}
+		var few [fewKeys]string
+		value := new(T)
+		for _, key := range appendKeys(few[:0], entries) {
+			if err := w.string(key); err != nil {
+				return err
+			}
+			*value = entries[key]
+			if err := encode(w, unsafe.Pointer(value)); err != nil {
+				return err.under(key)
+			}
+		}
+		w.end()
+		w.leave()
+		return nil
+	}
 }

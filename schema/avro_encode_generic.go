@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/big"
 	"reflect"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -222,9 +221,6 @@ func (k *encodeCompiler) genericItems(s *avroplan.Schema, other anyEncode) (anyE
 	}, nil
 }
 
-// fewKeys is the number of map keys that are sorted without an allocation.
-const fewKeys = 16
-
 func (k *encodeCompiler) genericEntries(s *avroplan.Schema, other anyEncode) (anyEncode, error) {
 	encode, err := k.generic(s.Items)
 	if err != nil {
@@ -242,12 +238,7 @@ func (k *encodeCompiler) genericEntries(s *avroplan.Schema, other anyEncode) (an
 			w.long(int64(len(entries)))
 		}
 		var few [fewKeys]string
-		keys := few[:0]
-		for key := range entries {
-			keys = append(keys, key)
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
+		for _, key := range appendKeys(few[:0], entries) {
 			if err := w.string(key); err != nil {
 				return err
 			}
@@ -288,7 +279,12 @@ func (k *encodeCompiler) byType(s *avroplan.Schema) anyEncode {
 		if v == nil {
 			return valueErrorf("nil cannot be written as Avro %v", s.Kind)
 		}
-		t := reflect.TypeOf(v)
+		value := reflect.ValueOf(v)
+		t := value.Type()
+		pointed := t.Kind() == reflect.Pointer && !value.IsNil()
+		if pointed {
+			t = t.Elem()
+		}
 		entry, ok := dynamic.Load(encodeKey{s, t})
 		if !ok {
 			entry, _ = dynamic.LoadOrStore(encodeKey{s, t}, new(dynamicEncode))
@@ -298,8 +294,11 @@ func (k *encodeCompiler) byType(s *avroplan.Schema) anyEncode {
 		if d.err != nil {
 			return &AvroValueError{cause: d.err}
 		}
-		value := reflect.New(t)
-		value.Elem().Set(reflect.ValueOf(v))
-		return d.encode(w, value.UnsafePointer())
+		if pointed {
+			return d.encode(w, value.UnsafePointer())
+		}
+		variable := reflect.New(t)
+		variable.Elem().Set(value)
+		return d.encode(w, variable.UnsafePointer())
 	}
 }

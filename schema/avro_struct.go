@@ -3,16 +3,20 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 )
 
 // avroField is a field of a Go struct that stands for a field of a record.
 type avroField struct {
-	name   string
-	typ    reflect.Type
-	offset uintptr
+	name    string
+	options string // of the tag, behind the name
+	typ     reflect.Type
+	offset  uintptr
 }
 
 // avroFields lists the fields of a struct type by the name of the record field
@@ -33,7 +37,7 @@ func avroFields(t reflect.Type) (map[string]avroField, error) {
 		for _, l := range current {
 			for i := range l.typ.NumField() {
 				f := l.typ.Field(i)
-				tag, _, _ := strings.Cut(f.Tag.Get("avro"), ",")
+				tag, options, _ := strings.Cut(f.Tag.Get("avro"), ",")
 				if f.Anonymous && f.Type.Kind() == reflect.Struct && tag == "" && !isScalarStruct(f.Type) {
 					if !visited[f.Type] {
 						visited[f.Type] = true
@@ -52,13 +56,18 @@ func avroFields(t reflect.Type) (map[string]avroField, error) {
 				}
 				if _, shadowed := fields[tag]; !shadowed {
 					found[tag] = true
-					fields[tag] = avroField{tag, f.Type, l.offset + f.Offset}
+					fields[tag] = avroField{tag, options, f.Type, l.offset + f.Offset}
 				}
 			}
 		}
 		current = next
 	}
 	return fields, nil
+}
+
+// orderedFields returns the fields in the order in which the struct has them.
+func orderedFields(fields map[string]avroField) []avroField {
+	return slices.SortedFunc(maps.Values(fields), func(a, b avroField) int { return cmp.Compare(a.offset, b.offset) })
 }
 
 // inField adds the name of a record's field to an error about the Go type.

@@ -3,6 +3,8 @@
 package schema
 
 import (
+	"errors"
+	"fmt"
 	"math/big"
 	"net/netip"
 	"reflect"
@@ -391,5 +393,190 @@ func TestEmbeddedStructsAndShadowing(t *testing.T) {
 	v, err := c.decode("", "0204")
 	if diff := cmp.Diff(outer{inner: inner{B: 2}, A: 1}, v, cmp.AllowUnexported(outer{})); diff != "" || err != nil {
 		t.Errorf("decode: %v, mismatch (-want +got):\n%s", err, diff)
+	}
+}
+
+type level int
+
+func (l level) MarshalText() ([]byte, error) {
+	if l < 0 {
+		return nil, errors.New("no level")
+	}
+	return []byte{'L', '0' + byte(l)}, nil
+}
+
+func (l *level) UnmarshalText(text []byte) error {
+	if len(text) != 2 || text[0] != 'L' {
+		return fmt.Errorf("no level: %s", text)
+	}
+	*l = level(text[1] - '0')
+	return nil
+}
+
+func (l level) String() string { return fmt.Sprintf("level %d", int(l)) }
+
+// kinds holds what has a way of its own to be read and written.
+type kinds struct {
+	Words   map[color]string   `avro:"words"`
+	Counts  map[string]int     `avro:"counts"`
+	Longs   map[string]int64   `avro:"longs"`
+	Ratios  map[string]float64 `avro:"ratios"`
+	Flags   map[string]bool    `avro:"flags"`
+	Text    []byte             `avro:"text"`
+	Wide    float64            `avro:"wide"`
+	Level   level              `avro:"level"`
+	Named   fmt.Stringer       `avro:"named"`
+	Ints    []int              `avro:"ints"`
+	Int32s  []int32            `avro:"int32s"`
+	Int64s  []int64            `avro:"int64s"`
+	Floats  []float32          `avro:"floats"`
+	Doubles []float64          `avro:"doubles"`
+	Bools   []bool             `avro:"bools"`
+	Raw     []byte             `avro:"raw"`
+	Count   uint64             `avro:"count"`
+	Deep    **int              `avro:"deep"`
+	Moment  int64              `avro:"moment"`
+}
+
+const kindsSchema = `{"type":"record","name":"Kinds","fields":[
+	{"name":"words","type":{"type":"map","values":"string"}},
+	{"name":"counts","type":{"type":"map","values":"int"}},
+	{"name":"longs","type":{"type":"map","values":"long"}},
+	{"name":"ratios","type":{"type":"map","values":"double"}},
+	{"name":"flags","type":{"type":"map","values":"boolean"}},
+	{"name":"text","type":"string"},
+	{"name":"wide","type":"float"},
+	{"name":"level","type":{"type":"enum","name":"Level","symbols":["L0","L1","L2"]}},
+	{"name":"named","type":["null","Level","string"]},
+	{"name":"ints","type":{"type":"array","items":"long"}},
+	{"name":"int32s","type":{"type":"array","items":"int"}},
+	{"name":"int64s","type":{"type":"array","items":"long"}},
+	{"name":"floats","type":{"type":"array","items":"float"}},
+	{"name":"doubles","type":{"type":"array","items":"double"}},
+	{"name":"bools","type":{"type":"array","items":"boolean"}},
+	{"name":"raw","type":{"type":"fixed","name":"Raw","size":2}},
+	{"name":"count","type":"int"},
+	{"name":"deep","type":["null","int"]},
+	{"name":"moment","type":{"type":"long","logicalType":"timestamp-millis"}}]}`
+
+func TestStructFieldsOfOtherKinds(t *testing.T) {
+	c := newAvroCodec[kinds](t, kindsSchema, WithAvroType("Level", level(0)))
+	want := kinds{
+		Words: map[color]string{"b": "2", "a": "1"}, Counts: map[string]int{"x": -1}, Longs: map[string]int64{"y": 1 << 40},
+		Ratios: map[string]float64{"z": 0.5}, Flags: map[string]bool{"f": true}, Text: []byte("text"), Wide: 1.5, Level: 2,
+		Named: level(1), Ints: []int{1, -2}, Int32s: []int32{3}, Int64s: []int64{4}, Floats: []float32{0.25},
+		Doubles: []float64{0.125}, Bools: []bool{true, false}, Raw: []byte{7, 8}, Count: 9, Deep: new(new(5)), Moment: 6,
+	}
+	data, err := c.encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.decode("", data)
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("decode: %v, mismatch (-want +got):\n%s", err, diff)
+	}
+	generic := newAvroCodec[any](t, kindsSchema)
+	value, err := generic.decode("", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := value.(map[string]any)
+	wantSome := []any{map[string]any{"a": "1", "b": "2"}, "text", "L2", "L1", 5, time.UnixMilli(6).UTC()}
+	some := []any{record["words"], record["text"], record["level"], record["named"], record["deep"], record["moment"]}
+	if diff := cmp.Diff(wantSome, some); diff != "" {
+		t.Errorf("generic mismatch (-want +got):\n%s", diff)
+	}
+	for _, tc := range []struct {
+		change func(v *kinds)
+		want   string
+	}{
+		{func(v *kinds) { v.Level = -1 }, "field level: no level"},
+		{func(v *kinds) { v.Level = 7 }, `field level: "L7" is no symbol of enum Level`},
+		{func(v *kinds) { v.Text = []byte{0xff} }, `field text: string "\xff" is not valid UTF-8`},
+		{func(v *kinds) { v.Wide = 0.1 }, "field wide: 0.1 is no Avro float"},
+		{func(v *kinds) { v.Counts["x"] = 1 << 31 }, `field counts["x"]: 2147483648 exceeds an Avro int`},
+		{func(v *kinds) { v.Words["\xff"] = "" }, `field words: string "\xff" is not valid UTF-8`},
+		{func(v *kinds) { v.Count = 1 << 63 }, "field count: 9223372036854775808 exceeds an Avro int"},
+		{func(v *kinds) { v.Raw = nil }, "field raw: 0 bytes for the 2 of fixed Raw"},
+		{func(v *kinds) { *v.Deep = nil }, "field deep: nil *int for Avro int"},
+	} {
+		changed, err := c.decode("", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tc.change(&changed)
+		if _, err := c.encode(changed); err == nil || err.Error() != tc.want {
+			t.Errorf("encode: %v, want %s", err, tc.want)
+		}
+	}
+}
+
+func TestArraysAndMapsOfSeveralBlocks(t *testing.T) {
+	type value struct {
+		Ints  []int64          `avro:"ints"`
+		Items []address        `avro:"items"`
+		Words map[string]int64 `avro:"words"`
+		Flags map[string]bool  `avro:"flags"`
+		Any   any              `avro:"any"`
+	}
+	c := newAvroCodec[value](t, `{"type":"record","name":"R","fields":[
+		{"name":"ints","type":{"type":"array","items":"long"}},
+		{"name":"items","type":{"type":"array","items":{"type":"record","name":"A","fields":[{"name":"street","type":"string"},{"name":"zip","type":"long"}]}}},
+		{"name":"words","type":{"type":"map","values":"long"}},
+		{"name":"flags","type":{"type":"map","values":"boolean"}},
+		{"name":"any","type":{"type":"map","values":{"type":"array","items":"int"}}}]}`)
+	got, err := c.decode("", "02 02 01 02 04 02 06 00"+
+		"02 0261 02 01 06 0262 04 00"+
+		"02 0261 02 01 06 0262 04 00"+
+		"02 0261 01 02 0262 00 00"+
+		"02 0278 02 02 02 04 00 02 0279 00 00")
+	want := value{
+		Ints: []int64{1, 2, 3}, Items: []address{{"a", 1}, {"b", 2}}, Words: map[string]int64{"a": 1, "b": 2},
+		Flags: map[string]bool{"a": true, "b": false}, Any: map[string]any{"x": []any{1, 2}, "y": []any{}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("decode: %v, mismatch (-want +got):\n%s", err, diff)
+	}
+	for _, tc := range []struct{ data, want string }{
+		{"01 04 02 00", "field ints at byte 3: block ends at byte 4 by its size"},
+		{"00 01 08 0261 02 00", "field items at byte 6: block ends at byte 7 by its size"},
+		{"00 00 01 08 0261 02 00", "field words at byte 7: block ends at byte 8 by its size"},
+		{"00 00 00 02 0261 02", `field flags["a"] at byte 6: boolean byte 0x02`},
+	} {
+		_, err := c.decode("", tc.data)
+		if err == nil || err.Error() != tc.want {
+			t.Errorf("decode(%s): %v, want %s", tc.data, err, tc.want)
+		}
+	}
+}
+
+func TestInterfacesWithMethodsTakeWhatImplementsThem(t *testing.T) {
+	type value struct {
+		Named fmt.Stringer `avro:"named"`
+	}
+	c := newAvroCodec[value](t, `{"type":"record","name":"R","fields":[{"name":"named","type":["null",{"type":"long","logicalType":"timestamp-millis"},"string"]}]}`)
+	got, err := c.decode("", "02 02")
+	if err != nil || got.Named.String() != "1970-01-01 00:00:00.001 +0000 UTC" {
+		t.Errorf("decode = %v, %v", got, err)
+	}
+	if data, err := c.encode(got); data != "0202" || err != nil {
+		t.Errorf("encode = %s, %v", data, err)
+	}
+	if got, err := c.decode("", "00"); got.Named != nil || err != nil {
+		t.Errorf("null = %v, %v", got, err)
+	}
+	if _, err := c.decode("", "04 0278"); err == nil || err.Error() != "field named at byte 3: type string does not implement fmt.Stringer" {
+		t.Errorf("a string: %v", err)
+	}
+}
+
+func TestNullableDecimalDefault(t *testing.T) {
+	type value struct {
+		D *big.Rat `avro:"d"`
+	}
+	c := newAvroCodec[value](t, `{"type":"record","name":"R","fields":[{"name":"d","type":[{"type":"bytes","logicalType":"decimal","precision":15,"scale":4},"null"],"default":"\u0000"}]}`)
+	got, err := c.decode(`{"type":"record","name":"R","fields":[]}`, "")
+	if err != nil || got.D == nil || got.D.FloatString(4) != "0.0000" {
+		t.Errorf("decode = %v, %v", got, err)
 	}
 }

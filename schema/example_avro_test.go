@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 	"time"
 
 	"github.com/krabka-io/krabka-streams-go/schema"
@@ -98,6 +99,31 @@ func ExampleNewGenericAvroSerde() {
 	// Output:
 	// o-1 2.50 <nil> [] <nil>
 	// true field tags at byte 9: truncated: integer ends after 0 bytes
+}
+
+type customer struct {
+	Name  string    `avro:"name"`
+	Email *string   `avro:"email"`
+	Since time.Time `avro:"since,date"`
+	Limit *big.Rat  `avro:"limit,decimal(9,2)"`
+	Rank  int32     `avro:"rank,alias=level,default=0"`
+}
+
+// A schema can come from the Go type.
+func ExampleAvroSchemaFor() {
+	text, err := schema.AvroSchemaFor[customer]("shop")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(strings.ReplaceAll(text, `},{"name"`, "},\n  {\"name\""))
+
+	// Output:
+	// {"type":"record","name":"shop.customer","fields":[{"name":"name","type":"string"},
+	//   {"name":"email","type":["null","string"],"default":null},
+	//   {"name":"since","type":{"type":"int","logicalType":"date"}},
+	//   {"name":"limit","type":["null",{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}],"default":null},
+	//   {"name":"rank","type":"int","aliases":["level"],"default":0}]}
 }
 
 type orderPlaced struct {
