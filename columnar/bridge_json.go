@@ -31,8 +31,9 @@ var errNoBridgeSchema = errors.New("columnar: a JSON row bridge with a schema ne
 // value that is not null. Whole numbers make an Int64 column, or Uint64 where
 // they are larger, other numbers Float64, true and false Boolean, and text Utf8.
 // Objects and arrays make a Utf8 column of JSON text, which the field metadata
-// krabka.json marks; a column of nulls is Utf8. Members that the first batch did
-// not have are left out.
+// krabka.json marks; a column of nulls is Utf8. A float member of a struct makes
+// a Float64 column in any case. Members that the first batch did not have are
+// left out.
 //
 // A value is converted to the type of its column where nothing is lost: whole
 // numbers and their text to integers, any value to text. A nil pointer to a
@@ -180,7 +181,7 @@ func (b *JSONRowBridge[T]) RowsToBatch(rows []T, mem memory.Allocator) (arrow.Re
 	if plan := b.pinned.Load(); plan != nil {
 		return plan.batch(documents, mem)
 	}
-	plan, err := inferJSONPlan(documents, b.wrapped)
+	plan, err := inferJSONPlan(documents, b.wrapped, reflect.TypeFor[T]())
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ func marshalRows[T any](rows []T) ([][]byte, error) {
 		ends[i] = text.Len()
 	}
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, joinedRowErrors(errs)
 	}
 	documents := make([][]byte, len(rows))
 	start := 0
@@ -233,9 +234,9 @@ func (p *jsonBridgePlan) batch(documents [][]byte, mem memory.Allocator) (arrow.
 			errs = append(errs, &RowError{Row: i, Cause: fieldError(err)})
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if len(errs) > 0 {
 		d.root.release()
-		return nil, err
+		return nil, joinedRowErrors(errs)
 	}
 	if d.root.overflows() {
 		d.root.release()

@@ -123,6 +123,39 @@ func TestJSONBridgeInfersTypes(t *testing.T) {
 	}
 }
 
+func TestJSONBridgeKeepsFloatsOfStructs(t *testing.T) {
+	type row struct {
+		Share *float64 `json:"share"`
+		Ratio float32
+	}
+	whole, half := 2.0, 0.5
+	rows := []row{{&whole, 1}, {&half, 1.5}, {nil, 0}}
+	batch, back := roundTrip(t, NewJSONRowBridge[row](), rows)
+	if diff := cmp.Diff([]string{"share float64", "Ratio float64"}, fieldsText(batch.Schema())); diff != "" {
+		t.Errorf("fields mismatch (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(rows, back); diff != "" {
+		t.Errorf("rows mismatch (-want +got):\n%s", diff)
+	}
+	scalars, values := roundTrip(t, NewJSONRowBridge[float64](), []float64{1, 1.5})
+	if diff := cmp.Diff([]float64{1, 1.5}, values); diff != "" || scalars.Column(0).DataType().ID() != arrow.FLOAT64 {
+		t.Errorf("column of type %s, mismatch (-want +got):\n%s", scalars.Column(0).DataType(), diff)
+	}
+}
+
+func TestJSONBridgeSummarisesManyBadRows(t *testing.T) {
+	rows := make([]any, 1000)
+	for i := range rows {
+		rows[i] = "x"
+	}
+	rows[0] = 1
+	_, err := NewJSONRowBridge[any]().RowsToBatch(rows, memory.DefaultAllocator)
+	want := `cannot write JSON field value: not an integer: "x" (row 1) (and 998 more rows)`
+	if err == nil || err.Error() != want || len(rowErrors(err, nil)) != 999 {
+		t.Errorf("error %v, want %q", err, want)
+	}
+}
+
 func TestJSONBridgeDropsMembersTheFirstBatchDidNotHave(t *testing.T) {
 	mem := newCheckedAllocator(t)
 	bridge := NewJSONRowBridge[map[string]any]()

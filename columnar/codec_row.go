@@ -133,7 +133,7 @@ func (c *RowCodec[T]) Encode(topic string, batch arrow.RecordBatch) ([]ProduceRe
 }
 
 // RowError says that a row could not be converted. A [RowBridge] returns it,
-// alone or joined with others by [errors.Join], to blame rows.
+// alone or joined with others as [errors.Join] does, to blame rows.
 type RowError struct {
 	Row   int
 	Cause error
@@ -143,6 +143,18 @@ func (e *RowError) Error() string { return fmt.Sprintf("%v (row %d)", e.Cause, e
 
 // Unwrap returns why the row could not be converted.
 func (e *RowError) Unwrap() error { return e.Cause }
+
+// joinedRowErrors is the error of several rows.
+type joinedRowErrors []error
+
+func (e joinedRowErrors) Error() string {
+	if len(e) == 1 {
+		return e[0].Error()
+	}
+	return fmt.Sprintf("%v (and %d more rows)", e[0], len(e)-1)
+}
+
+func (e joinedRowErrors) Unwrap() []error { return e }
 
 // rowErrors collects the row errors in an error's tree.
 func rowErrors(err error, found []*RowError) []*RowError {

@@ -18,11 +18,12 @@ type jsonInference struct {
 	jsonReader
 	fields []arrow.Field // without type while only nulls were seen
 	index  map[string]int
+	types  jsonDestinations
 }
 
-// inferJSONPlan returns the plan for rows like documents.
-func inferJSONPlan(documents [][]byte, shape rowShape) (*jsonBridgePlan, error) {
-	in := jsonInference{index: make(map[string]int)}
+// inferJSONPlan returns the plan for rows like documents, which are of type row.
+func inferJSONPlan(documents [][]byte, shape rowShape, row reflect.Type) (*jsonBridgePlan, error) {
+	in := jsonInference{index: make(map[string]int), types: newJSONDestinations(row)}
 	objects := 0
 	for i, document := range documents {
 		in.data, in.pos = document, 0
@@ -104,6 +105,9 @@ func (in *jsonInference) sample(name string) *JSONError {
 		field.Type = arrow.FixedWidthTypes.Boolean
 	default:
 		field.Type = numberType(in.data[start:in.pos])
+		if in.types.isFloat(name) {
+			field.Type = arrow.PrimitiveTypes.Float64
+		}
 	}
 	return nil
 }
@@ -168,6 +172,16 @@ func (d jsonDestinations) member(name string) reflect.Type {
 		}
 	}
 	return nil
+}
+
+// isFloat reports whether a member is a float in Go, so that its numbers may
+// have fractions although one has none.
+func (d jsonDestinations) isFloat(name string) bool {
+	t := d.member(name)
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t != nil && (t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64)
 }
 
 // formFor returns the form in which decimals and times are read into a type.

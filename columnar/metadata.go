@@ -188,23 +188,23 @@ func (m *metadataBuilder) release() { releaseArrays(m.columns) }
 
 func (m *metadataBuilder) build(columns int) error {
 	m.columns = make([]arrow.Array, 0, columns)
-	if err := m.buildKeys(); err != nil {
+	keys, headers, err := m.measure()
+	if err != nil {
 		return err
 	}
-	timestamps := m.fixed(arrow.PrimitiveTypes.Int64, 8)
-	fillRows(m, castBytes[int64](timestamps), func(r *ConsumedRecord) int64 { return r.Timestamp })
-	partitions := m.fixed(arrow.PrimitiveTypes.Int32, 4)
-	for i := range m.records {
-		if partition := m.records[i].Partition; partition < 0 || partition > math.MaxInt32 {
-			return fmt.Errorf("partition %d of record %d is not a valid partition number", partition, i)
-		}
-	}
-	fillRows(m, castBytes[int32](partitions), func(r *ConsumedRecord) int32 { return int32(r.Partition) })
-	offsets := m.fixed(arrow.PrimitiveTypes.Int64, 8)
-	fillRows(m, castBytes[int64](offsets), func(r *ConsumedRecord) int64 { return r.Offset })
-	if err := m.buildHeaders(); err != nil {
-		return err
-	}
+	defer keys.release()
+	defer headers.release()
+	timestamps, partitions, offsets := newSizedBuffer(m.mem, m.rows*8), newSizedBuffer(m.mem, m.rows*4), newSizedBuffer(m.mem, m.rows*8)
+	defer releaseBuffers([]*memory.Buffer{timestamps, partitions, offsets})
+	m.fillNumbers(castBytes[int64](timestamps.Bytes()), castBytes[int32](partitions.Bytes()), castBytes[int64](offsets.Bytes()))
+	m.fillKeys(keys)
+	m.fillHeaders(headers)
+
+	m.add(arrow.BinaryTypes.Binary, keys.nulls, keys.validity, keys.offsets, keys.values)
+	m.add(arrow.PrimitiveTypes.Int64, 0, nil, timestamps)
+	m.add(arrow.PrimitiveTypes.Int32, 0, nil, partitions)
+	m.add(arrow.PrimitiveTypes.Int64, 0, nil, offsets)
+	m.add(arrow.BinaryTypes.Binary, 0, nil, headers.offsets, headers.values)
 	if columns > len(m.columns) {
 		m.buildTombstones()
 	}
@@ -219,60 +219,83 @@ func (m *metadataBuilder) count(record int) int {
 	return m.counts[record]
 }
 
-// fixed adds a column without nulls and returns the memory of its values.
-func (m *metadataBuilder) fixed(dt arrow.DataType, width int) []byte {
-	values := newSizedBuffer(m.mem, m.rows*width)
-	defer values.Release()
-	m.add(dt, 0, nil, values)
-	return values.Bytes()
-}
-
 func (m *metadataBuilder) add(dt arrow.DataType, nulls int, buffers ...*memory.Buffer) {
 	data := array.NewData(dt, m.rows, buffers, nil, nulls, 0)
 	defer data.Release()
 	m.columns = append(m.columns, array.MakeFromData(data))
 }
 
-func fillRows[T any](m *metadataBuilder, target []T, value func(*ConsumedRecord) T) {
-	if m.counts == nil {
-		for i := range target {
-			target[i] = value(&m.records[i])
-		}
-		return
+// binaryBuffers are the buffers of a Binary column.
+type binaryBuffers struct {
+	validity, offsets, values *memory.Buffer
+	nulls                     int
+}
+
+func (b *binaryBuffers) release() {
+	releaseBuffers([]*memory.Buffer{b.validity, b.offsets, b.values})
+}
+
+func (m *metadataBuilder) newBinaryBuffers(column string, size, nulls int) (*binaryBuffers, error) {
+	if size > math.MaxInt32 {
+		return nil, fmt.Errorf("column %q: %d bytes do not fit one batch", column, size)
 	}
-	at := 0
-	for i, count := range m.counts {
-		v := value(&m.records[i])
-		for j := range count {
-			target[at+j] = v
+	b := &binaryBuffers{offsets: newSizedBuffer(m.mem, (m.rows+1)*4), values: newSizedBuffer(m.mem, size), nulls: nulls}
+	castBytes[int32](b.offsets.Bytes())[0] = 0
+	if nulls > 0 {
+		b.validity = newSizedBuffer(m.mem, (m.rows+7)/8)
+		clear(b.validity.Bytes())
+	}
+	return b, nil
+}
+
+// measure checks the records and returns buffers for keys and headers.
+func (m *metadataBuilder) measure() (keys, headers *binaryBuffers, err error) {
+	keySize, nulls, headerSize := 0, 0, 4*m.rows
+	for i := range m.records {
+		record := &m.records[i]
+		if record.Partition < 0 || record.Partition > math.MaxInt32 {
+			return nil, nil, fmt.Errorf("partition %d of record %d is not a valid partition number", record.Partition, i)
 		}
-		at += count
+		count := m.count(i)
+		keySize += len(record.Key) * count
+		if record.Key == nil {
+			nulls += count
+		}
+		if len(record.Headers) > 0 {
+			size, err := headersSize(record.Headers)
+			if err != nil {
+				return nil, nil, fmt.Errorf("record %d: %w", i, err)
+			}
+			headerSize += (size - 4) * count
+		}
+	}
+	if keys, err = m.newBinaryBuffers(KeyColumn, keySize, nulls); err != nil {
+		return nil, nil, err
+	}
+	if headers, err = m.newBinaryBuffers(HeadersColumn, headerSize, 0); err != nil {
+		keys.release()
+		return nil, nil, err
+	}
+	return keys, headers, nil
+}
+
+func (m *metadataBuilder) fillNumbers(timestamps []int64, partitions []int32, offsets []int64) {
+	row := 0
+	for i := range m.records {
+		record := &m.records[i]
+		for range m.count(i) {
+			timestamps[row], partitions[row], offsets[row] = record.Timestamp, int32(record.Partition), record.Offset
+			row++
+		}
 	}
 }
 
-func (m *metadataBuilder) buildKeys() error {
-	size, nulls := 0, 0
-	for i := range m.records {
-		count := m.count(i)
-		size += len(m.records[i].Key) * count
-		if m.records[i].Key == nil {
-			nulls += count
-		}
-	}
-	offsets, values, err := m.binaryBuffers(KeyColumn, size)
-	if err != nil {
-		return err
-	}
-	defer releaseBuffers([]*memory.Buffer{offsets, values})
-	var validity *memory.Buffer
+func (m *metadataBuilder) fillKeys(keys *binaryBuffers) {
+	ends, data := castBytes[int32](keys.offsets.Bytes())[1:], keys.values.Bytes()
 	var bits []byte
-	if nulls > 0 {
-		validity = newSizedBuffer(m.mem, (m.rows+7)/8)
-		defer validity.Release()
-		bits = validity.Bytes()
-		clear(bits)
+	if keys.validity != nil {
+		bits = keys.validity.Bytes()
 	}
-	ends, data := castBytes[int32](offsets.Bytes())[1:], values.Bytes()
 	row, at := 0, 0
 	for i := range m.records {
 		key := m.records[i].Key
@@ -285,36 +308,18 @@ func (m *metadataBuilder) buildKeys() error {
 			row++
 		}
 	}
-	m.add(arrow.BinaryTypes.Binary, nulls, validity, offsets, values)
-	return nil
 }
 
-// binaryBuffers returns buffers for offsets, of which the first is set, and
-// values of a Binary column.
-func (m *metadataBuilder) binaryBuffers(column string, size int) (offsets, values *memory.Buffer, err error) {
-	if size > math.MaxInt32 {
-		return nil, nil, fmt.Errorf("column %q: %d bytes do not fit one batch", column, size)
-	}
-	offsets = newSizedBuffer(m.mem, (m.rows+1)*4)
-	castBytes[int32](offsets.Bytes())[0] = 0
-	return offsets, newSizedBuffer(m.mem, size), nil
-}
-
-func (m *metadataBuilder) buildHeaders() error {
-	size := 0
-	for i := range m.records {
-		one, err := headersSize(m.records[i].Headers)
-		if err != nil {
-			return fmt.Errorf("record %d: %w", i, err)
+func (m *metadataBuilder) fillHeaders(headers *binaryBuffers) {
+	ends, data := castBytes[int32](headers.offsets.Bytes())[1:], headers.values.Bytes()
+	if len(data) == 4*m.rows { // no record has any
+		clear(data)
+		for row := range ends {
+			ends[row] = int32(4 * (row + 1))
 		}
-		size += one * m.count(i)
+		return
 	}
-	offsets, values, err := m.binaryBuffers(HeadersColumn, size)
-	if err != nil {
-		return err
-	}
-	defer releaseBuffers([]*memory.Buffer{offsets, values})
-	ends, data := castBytes[int32](offsets.Bytes())[1:], values.Bytes()[:0]
+	data = data[:0]
 	row := 0
 	for i := range m.records {
 		start := len(data)
@@ -328,8 +333,6 @@ func (m *metadataBuilder) buildHeaders() error {
 			row++
 		}
 	}
-	m.add(arrow.BinaryTypes.Binary, 0, nil, offsets, values)
-	return nil
 }
 
 func (m *metadataBuilder) buildTombstones() {
