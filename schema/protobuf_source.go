@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/ast"
+	"github.com/bufbuild/protocompile/linker"
+	"github.com/bufbuild/protocompile/options"
+	"github.com/bufbuild/protocompile/parser"
+	"github.com/bufbuild/protocompile/reporter"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// ProtobufSchemaError reports a text that is not a Protobuf schema, and where
+// it is not.
+type ProtobufSchemaError struct {
+	// File is the import path of the file, "" for the schema itself.
+	File string
+	// Line and Column count from 1; they are 0 where the place is not known.
+	Line, Column int
+	// MissingImport is the path of an import that is neither a well-known file
+	// nor among the schema's references; "" when something else is wrong.
+	MissingImport string
+
+	reason string
+	cause  error
+}
+
+// Error tells the place and what is wrong there.
+func (e *ProtobufSchemaError) Error() string {
+	var place strings.Builder
+	place.WriteString(e.File)
+	if e.Line > 0 {
+		if e.File != "" {
+			place.WriteByte(':')
+		}
+		fmt.Fprintf(&place, "%d:%d", e.Line, e.Column)
+	}
+	if place.Len() == 0 {
+		return e.reason
+	}
+	return place.String() + ": " + e.reason
+}
+
+// Unwrap returns the underlying cause, or nil.
+func (e *ProtobufSchemaError) Unwrap() error { return e.cause }
+
+// parseProtoFile compiles a Protobuf schema as registries return it: the source
+// text, or the base64 form of a FileDescriptorProto. imports holds what it
+// imports, in either form, by import path. The files that come with the compiler
+// are known without being there, and win over imports of the same path. Nothing
+// else is read, neither from files nor from the network.
+//
+// An error is a [*ProtobufSchemaError] or the context's.
+func parseProtoFile(ctx context.Context, text string, imports map[string]string) (protoreflect.FileDescriptor, error) {
+	root := "schema.proto"
+	for {
+		if _, taken := imports[root]; !taken {
+			break
+		}
+		root = "_" + root
+	}
+	c := &protoCompiler{
+		ctx:     ctx,
+		root:    root,
+		text:    text,
+		imports: imports,
+		files:   new(protoregistry.Files),
+		linked:  map[string]linker.File{},
+	}
+	file, err := c.compile(root)
+	if err != nil {
+		return nil, err
+	}
+	return file.descriptor, nil
+}
+
+// protoCompiler compiles a file after everything that it imports, one by one.
+type protoCompiler struct {
+	ctx     context.Context
+	root    string // path of the schema itself
+	text    string
+	imports map[string]string
+
+	size    int                    // bytes of the texts read so far
+	path    []string               // the files being compiled, each imported by the one before
+	symbols linker.Symbols         // of all linked files
+	linked  map[string]linker.File // by path, for files that import them
+	files   *protoregistry.Files   // the same files, as they are handed out
+}
+
+// protoFile is one file in the two forms that its importers need.
+type protoFile struct {
+	linked     linker.File
+	descriptor protoreflect.FileDescriptor
+}
+
+// at returns an error about a file.
+func (c *protoCompiler) at(path, reason string, cause error) *ProtobufSchemaError {
+	if path == c.root {
+		path = ""
+	}
+	return &ProtobufSchemaError{File: path, reason: reason, cause: cause}
+}
+
+// wrap gives an error the name of the file, and of the place where the parser
+// knows it.
+func (c *protoCompiler) wrap(path string, err error) error {
+	if _, ok := errors.AsType[*ProtobufSchemaError](err); ok || err == c.ctx.Err() {
+		return err
+	}
+	placed, ok := errors.AsType[reporter.ErrorWithPos](err)
+	if !ok {
+		// protobuf-go follows its prefix by a space or a no-break space.
+		reason := strings.TrimPrefix(err.Error(), "proto:")
+		return c.at(path, strings.TrimLeft(reason, " \u00a0"), err)
+	}
+	result := c.at(path, placed.Unwrap().Error(), placed.Unwrap())
+	if start := placed.GetPosition(); start.Line > 0 {
+		result.Line, result.Column = start.Line, start.Col
+	}
+	return result
+}
+
+// compile returns the file of a path.
+func (c *protoCompiler) compile(path string) (protoFile, error) {
+	if known, ok := c.linked[path]; ok {
+		descriptor, err := c.files.FindFileByPath(path)
+		return protoFile{known, descriptor}, err
+	}
+	if err := c.ctx.Err(); err != nil {
+		return protoFile{}, err
+	}
+	file, err := c.compileNew(path)
+	if err != nil {
+		return protoFile{}, c.wrap(path, err)
+	}
+	if err := c.files.RegisterFile(file.descriptor); err != nil {
+		return protoFile{}, c.wrap(path, err)
+	}
+	c.linked[path] = file.linked
+	return file, nil
+}
+
+func (c *protoCompiler) compileNew(path string) (file protoFile, err error) {
+	text := c.text
+	if path != c.root {
+		if standard := standardProto(path); standard != nil {
+			return c.compileStandard(standard)
+		}
+		text = c.imports[path]
+	}
+	if c.size += len(text); c.size > maxProtoSource {
+		return protoFile{}, fmt.Errorf("more than %d bytes of Protobuf source", maxProtoSource)
+	}
+	if len(c.path) == maxProtoDepth {
+		return protoFile{}, fmt.Errorf("imports are nested more than %d deep", maxProtoDepth)
+	}
+	c.path = append(c.path, path)
+	defer func() {
+		c.path = c.path[:len(c.path)-1]
+		// The parser is made for sources that its user trusts.
+		if p := recover(); p != nil {
+			file, err = protoFile{}, fmt.Errorf("the parser fails: %v", p)
+		}
+	}()
+	if data, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text)); err == nil && len(data) > 0 {
+		return c.compileSerialized(path, data)
+	}
+	return c.compileText(path, text)
+}
+
+// standardProto returns a file that comes with the compiler, or nil.
+func standardProto(path string) protoreflect.FileDescriptor {
+	found, err := protocompile.WithStandardImports(protocompile.CompositeResolver{}).FindFileByPath(path)
+	if err != nil {
+		return nil
+	}
+	return found.Desc
+}
+
+func (c *protoCompiler) compileStandard(descriptor protoreflect.FileDescriptor) (protoFile, error) {
+	for i := range descriptor.Imports().Len() {
+		if _, err := c.compile(descriptor.Imports().Get(i).Path()); err != nil {
+			return protoFile{}, err
+		}
+	}
+	linked, err := linker.NewFileRecursive(descriptor)
+	return protoFile{linked, descriptor}, err
+}
+
+func (c *protoCompiler) compileSerialized(path string, data []byte) (protoFile, error) {
+	fd := new(descriptorpb.FileDescriptorProto)
+	if err := (proto.UnmarshalOptions{RecursionLimit: 2 * maxProtoDepth}).Unmarshal(data, fd); err != nil {
+		return protoFile{}, fmt.Errorf("neither source text nor a serialized descriptor: %w", err)
+	}
+	fd.Name = proto.String(path)
+	fd.SourceCodeInfo = nil
+	if err := checkProtoNames(fd, len(data)); err != nil {
+		return protoFile{}, err
+	}
+	imported, err := c.dependencies(path, fd.GetDependency(), nil)
+	if err != nil {
+		return protoFile{}, err
+	}
+	descriptor, err := protodesc.NewFile(fd, c.files)
+	if err != nil {
+		return protoFile{}, err
+	}
+	linked, err := linker.Link(parser.ResultWithoutAST(fd), imported, &c.symbols, reporter.NewHandler(nil))
+	return protoFile{linked, descriptor}, err
+}
+
+func (c *protoCompiler) compileText(path, text string) (protoFile, error) {
+	if err := c.checkNesting(path, text); err != nil {
+		return protoFile{}, err
+	}
+	handler := reporter.NewHandler(nil)
+	source, err := parser.Parse(path, strings.NewReader(text), handler)
+	if err != nil {
+		return protoFile{}, err
+	}
+	parsed, err := parser.ResultFromAST(source, true, handler)
+	if err != nil {
+		return protoFile{}, err
+	}
+	if err := checkProtoNames(parsed.FileDescriptorProto(), len(text)); err != nil {
+		return protoFile{}, err
+	}
+	imported, err := c.dependencies(path, parsed.FileDescriptorProto().GetDependency(), source)
+	if err != nil {
+		return protoFile{}, err
+	}
+	linked, err := linker.Link(parsed, imported, &c.symbols, handler)
+	if err != nil {
+		return protoFile{}, err
+	}
+	if _, err := options.InterpretOptions(linked, handler); err != nil {
+		return protoFile{}, err
+	}
+	if err := linked.ValidateOptions(handler, &c.symbols); err != nil {
+		return protoFile{}, err
+	}
+	linked.RemoveAST()
+	descriptor, err := protodesc.NewFile(linked.FileDescriptorProto(), c.files)
+	return protoFile{linked, descriptor}, err
+}
+
+// dependencies compiles what a file imports. Where there is a source, it tells
+// the places of the imports.
+func (c *protoCompiler) dependencies(importer string, paths []string, source *ast.FileNode) (linker.Files, error) {
+	files := make(linker.Files, 0, len(paths))
+	for _, path := range paths {
+		_, given := c.imports[path]
+		missing := path == c.root || !given && standardProto(path) == nil
+		if !missing && !slices.Contains(c.path, path) {
+			file, err := c.compile(path)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, file.linked)
+			continue
+		}
+		problem := c.at(importer, fmt.Sprintf("import %q closes a cycle of imports", path), nil)
+		if missing {
+			problem.reason = fmt.Sprintf("import %q is neither a well-known file nor a reference of the schema", path)
+			problem.MissingImport = path
+		}
+		problem.Line, problem.Column = importPlace(source, path)
+		return nil, problem
+	}
+	return files, nil
+}
+
+func importPlace(source *ast.FileNode, path string) (line, column int) {
+	if source == nil {
+		return 0, 0
+	}
+	for _, declaration := range source.Decls {
+		if node, ok := declaration.(*ast.ImportNode); ok && node.Name.AsString() == path {
+			start := source.NodeInfo(node.Name).Start()
+			return start.Line, start.Col
+		}
+	}
+	return 0, 0
+}
