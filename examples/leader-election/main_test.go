@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/krabka-io/krabka-streams-go/coordination"
+	"github.com/krabka-io/krabka-streams-go/examples/internal/program"
+)
+
+func TestMain(m *testing.M) { program.Main(m) }
+
+// checkStory runs the program and expects three leaders, one after the other.
+func checkStory(t *testing.T, args ...string) {
+	t.Helper()
+	got := program.Run(t, args...)
+	if got.Code != 0 || got.Errors != "" {
+		t.Errorf("exit code %d with errors %q, want 0 and none", got.Code, got.Errors)
+	}
+	const line = `^\d\d:\d\d:\d\d\.\d{3} +`
+	got.Output.Next(line + `three members compete for role controller-\d+ at `)
+	var members, summary []string
+	for i, removal := range []string{"is killed with SIGKILL", "is stopped with SIGSTOP", ""} {
+		leads := got.Output.Next(line + `(node-[abc]) +(\d+:\d+) +leads, sequence (\d+)$`)
+		member, token := leads[0], leads[1]
+		got.Output.Next(line + member + ` +` + token + ` +command 1 is committed$`)
+		got.Output.Next(line + member + ` +` + token + ` +command 10 is committed$`)
+		members = append(members, member)
+		summary = append(summary, fmt.Sprintf(`^  %s +token %s, sequence %s: (\d+) commands$`, member, token, leads[2]))
+		if removal != "" {
+			got.Output.Next(line + member + ` +` + removal)
+		}
+		for _, earlier := range members[:i] {
+			if member == earlier {
+				t.Errorf("leaders %v, want three members", members)
+			}
+		}
+	}
+	got.Output.Next(line + members[1] + ` +goes on with SIGCONT`)
+	got.Output.Next(line + members[1] + ` +\d+:\d+ +write (lease|records) refused: (INVALID_PRODUCER_EPOCH|PRODUCER_FENCED)$`)
+	got.Output.Next(line + members[1] + ` +exit status 0$`)
+	got.Output.Next(line + members[2] + ` +exit status 0$`)
+	total := 0
+	for _, pattern := range summary {
+		var commands int
+		if _, err := fmt.Sscan(got.Output.Next(pattern)[0], &commands); err != nil || commands < commandsPerTerm {
+			t.Errorf("%d commands of one leader, %v; want %d or more", commands, err, commandsPerTerm)
+		}
+		total += commands
+	}
+	got.Output.Next(fmt.Sprintf(`^%d commands of 3 leaderships are in order, and every acknowledged one is there$`, total))
+}
+
+func TestEveryLeaderIsReplaced(t *testing.T) { checkStory(t) }
+
+func TestLateCommandFailsTheRun(t *testing.T) {
+	brokers, stop, err := embed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	// A stranger repeats the first command once the second leader commands, as
+	// a leader without a guard would.
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers), kgo.ConsumeRegex(), kgo.ConsumeTopics("^commands-"),
+		kgo.MetadataMinAge(program.Glance), kgo.MetadataMaxAge(program.Glance))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	added := make(chan error, 1)
+	go func() {
+		var first *kgo.Record
+		var early, c command
+		for {
+			fetches := client.PollFetches(t.Context())
+			if err := fetches.Err(); err != nil {
+				added <- err
+				return
+			}
+			for _, record := range fetches.Records() {
+				if err := json.Unmarshal(record.Value, &c); err != nil {
+					added <- err
+					return
+				}
+				if first == nil {
+					first, early = record, c
+				}
+				if c.Member != early.Member {
+					added <- client.ProduceSync(t.Context(), &kgo.Record{Topic: first.Topic, Value: first.Value}).FirstErr()
+					return
+				}
+			}
+		}
+	}()
+	got := program.Run(t, "-brokers", brokers)
+	if err := <-added; err != nil {
+		t.Fatal(err)
+	}
+	const want = "leader-election: command 1 of "
+	if got.Code != 1 || !strings.HasPrefix(got.Errors, want) || !strings.Contains(got.Errors, "stands behind one of its successor") {
+		t.Errorf("exit code %d with errors %q, want 1 and %q ... behind its successor", got.Code, got.Errors, want)
+	}
+}
+
+func TestCommandsAreChecked(t *testing.T) {
+	issue := func(member string, sequence int64, epoch int16, number int) command {
+		token, err := coordination.NewFencingToken(7, epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return command{Member: member, Number: number, Credential: coordination.Credential{Token: token, Sequence: sequence}}
+	}
+	a1, a2, b1 := issue("a", 10, 0, 1), issue("a", 10, 0, 2), issue("b", 20, 1, 1)
+	tests := []struct {
+		name              string
+		log, acknowledged []command
+		terms             []string
+		err               string
+	}{
+		{
+			name: "one leader after the other, and a command that nobody heard of",
+			log:  []command{a1, a2, b1}, acknowledged: []command{a1, b1},
+			terms: []string{"a       token 7:0, sequence 10: 2 commands", "b       token 7:1, sequence 20: 1 commands"},
+		},
+		{
+			name:  "a token that moves on within a leadership, and a number that was given up",
+			log:   []command{a1, issue("a", 10, 1, 3)},
+			terms: []string{"a       token 7:0, sequence 10: 2 commands"},
+		},
+		{
+			name:  "a late command",
+			log:   []command{a1, b1, a2},
+			terms: []string{"a       token 7:0, sequence 10: 1 commands", "b       token 7:1, sequence 20: 1 commands"},
+			err:   "command 2 of a, sequence 10, stands behind one of its successor b, sequence 20",
+		},
+		{
+			name:  "a command that comes twice",
+			log:   []command{a1, a1},
+			terms: []string{"a       token 7:0, sequence 10: 1 commands"},
+			err:   "sequence 10: command 1 of a with token 7:0 stands behind command 1 of a with token 7:0",
+		},
+		{
+			name:  "a token that moves back",
+			log:   []command{issue("a", 10, 1, 1), a2},
+			terms: []string{"a       token 7:1, sequence 10: 1 commands"},
+			err:   "sequence 10: command 2 of a with token 7:0 stands behind command 1 of a with token 7:1",
+		},
+		{
+			name:  "two members with one sequence",
+			log:   []command{a1, issue("b", 10, 0, 2)},
+			terms: []string{"a       token 7:0, sequence 10: 1 commands"},
+			err:   "sequence 10: command 2 of b with token 7:0 stands behind command 1 of a with token 7:0",
+		},
+		{
+			name: "an acknowledged command that is lost",
+			log:  []command{a1}, acknowledged: []command{a1, a2},
+			terms: []string{"a       token 7:0, sequence 10: 1 commands"},
+			err:   "command 2 of a, sequence 10, was acknowledged and is not in the log",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			terms, err := checkCommands(tt.log, tt.acknowledged)
+			got := ""
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tt.err {
+				t.Errorf("checkCommands = %q, want %q", got, tt.err)
+			}
+			var lines []string
+			for _, term := range terms {
+				lines = append(lines, term.String())
+			}
+			if diff := cmp.Diff(tt.terms, lines); diff != "" {
+				t.Errorf("leaderships mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
