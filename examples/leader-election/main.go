@@ -79,39 +79,40 @@ func demonstrate(ctx context.Context, brokers string) error {
 		}
 	}
 
-	first, err := s.leader(ctx)
+	first, err := s.leader(ctx, "")
 	if err != nil {
 		return err
 	}
-	s.say(first.Member, "is killed with SIGKILL")
-	if err := s.kill(ctx, first.Member); err != nil {
+	s.say(first, "is killed with SIGKILL")
+	if err := s.kill(ctx, first); err != nil {
 		return err
 	}
 
-	second, err := s.leader(ctx)
+	second, err := s.leader(ctx, first)
 	if err != nil {
 		return err
 	}
-	s.say(second.Member, "is stopped with SIGSTOP")
-	if err := s.members[second.Member].pause(); err != nil {
+	s.say(second, "is stopped with SIGSTOP")
+	if err := s.members[second].pause(); err != nil {
 		return err
 	}
 
-	third, err := s.leader(ctx)
+	third, err := s.leader(ctx, second)
 	if err != nil {
 		return err
 	}
-	s.say(second.Member, "goes on with SIGCONT, and still believes that it leads")
-	if err := s.members[second.Member].resume(); err != nil {
+	s.say(second, "goes on with SIGCONT, and still believes that it leads")
+	if err := s.members[second].resume(); err != nil {
 		return err
 	}
-	if _, err := s.await(ctx, second.Member, eventRefused, 1); err != nil {
+	refused := func(e event) bool { return e.Kind == eventRefused && e.Member == second }
+	if _, err := s.await(ctx, second+" is refused", refused); err != nil {
 		return err
 	}
-	if _, err := s.await(ctx, third.Member, eventCommitted, commandsPerTerm); err != nil {
+	if _, err := s.leader(ctx, second); err != nil {
 		return err
 	}
-	for _, member := range []string{second.Member, third.Member} {
+	for _, member := range []string{second, third} {
 		if err := s.stop(ctx, member); err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func demonstrate(ctx context.Context, brokers string) error {
 	if err != nil {
 		return err
 	}
-	if len(terms) != 3 {
+	if len(terms) < 3 {
 		return fmt.Errorf("%d leaderships wrote commands, want 3", len(terms))
 	}
 	fmt.Printf("%d commands of %d leaderships are in order, and every acknowledged one is there\n", len(log), len(terms))

@@ -83,22 +83,21 @@ func (s *story) say(member, format string, args ...any) {
 	fmt.Println(event{At: time.Now(), Member: member, Token: coordination.NoEpoch, Text: fmt.Sprintf(format, args...)})
 }
 
-// leader waits for the next leader and for its first commands.
-func (s *story) leader(ctx context.Context) (event, error) {
-	leads, err := s.await(ctx, "", eventLeads, 1)
-	if err != nil {
-		return event{}, err
-	}
-	return s.await(ctx, leads.Member, eventCommitted, commandsPerTerm)
+// leader waits until a leader other than before has got a number of commands
+// committed, and returns its name.
+func (s *story) leader(ctx context.Context, before string) (string, error) {
+	e, err := s.await(ctx, "a leader commands", func(e event) bool {
+		return e.Kind == eventCommitted && e.Member != before && e.Command.Number >= commandsPerTerm
+	})
+	return e.Member, err
 }
 
-// await prints events until so many of a kind came from a member, or from any
-// if member is empty, and returns the last of them.
-func (s *story) await(ctx context.Context, member string, want kind, count int) (event, error) {
+// await prints events until one is the wanted, and returns it.
+func (s *story) await(ctx context.Context, what string, wanted func(event) bool) (event, error) {
 	for {
 		select {
 		case e := <-s.events:
-			// Of the commands, the first ones are enough to read.
+			// Of the commands, these are enough to read.
 			if e.Kind != eventCommitted || e.Command.Number == 1 || e.Command.Number == commandsPerTerm {
 				fmt.Println(e)
 			}
@@ -108,16 +107,14 @@ func (s *story) await(ctx context.Context, member string, want kind, count int) 
 			if e.Kind == eventExited {
 				delete(s.members, e.Member)
 			}
-			if e.Kind == want && (member == "" || member == e.Member) {
-				if count--; count == 0 {
-					return e, nil
-				}
+			if wanted(e) {
+				return e, nil
 			}
 			if e.Kind == eventExited {
 				return event{}, fmt.Errorf("%s ended: %s", e.Member, e.Text)
 			}
 		case <-ctx.Done():
-			return event{}, fmt.Errorf("wait until a member %s: %w", want, context.Cause(ctx))
+			return event{}, fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
 		}
 	}
 }
@@ -143,7 +140,7 @@ func (s *story) finish(ctx context.Context, member string, signal syscall.Signal
 	if err := s.members[member].Process.Signal(signal); err != nil {
 		return err
 	}
-	_, err := s.await(ctx, member, eventExited, 1)
+	_, err := s.await(ctx, member+" ends", func(e event) bool { return e.Kind == eventExited && e.Member == member })
 	return err
 }
 

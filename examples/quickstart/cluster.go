@@ -116,10 +116,11 @@ func feed(ctx context.Context, brokers string, n names, events, rate int64) erro
 }
 
 // backlog returns how many bids the group has committed, and how many are in
-// the topic.
+// the topic. A group that has no coordinator, as on a broker that never had a
+// group, has committed none.
 func backlog(ctx context.Context, admin *kadm.Client, n names) (done, total int64, err error) {
 	committed, err := admin.FetchOffsets(ctx, n.group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) && !kerr.IsRetriable(err) {
 		return 0, 0, err
 	}
 	ends, err := admin.ListCommittedOffsets(ctx, n.bids)
