@@ -40,8 +40,9 @@ func (e *TransactionAbortedError) Unwrap() error { return e.Cause }
 func (e *TransactionAbortedError) Retriable() bool { return true }
 
 // CommitUnknownError says that a commit was sent and its outcome could not be
-// learned. A runner then drops its state and recovers it from the committed
-// offsets.
+// learned. A runner then runs nothing before an abort has got through and the
+// committed offsets tell: it goes on from them, recovering state that they have
+// left behind, and ends where that cannot be done.
 type CommitUnknownError struct {
 	TransactionalID string
 	Cause           error

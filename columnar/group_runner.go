@@ -68,7 +68,8 @@ type GroupRunner struct {
 	rewinds    []*topicProgress // whose restored offsets are still to be committed
 	counts     map[string]int   // partitions of the topics with state, where known
 	alignment  alignment
-	open       bool  // a transaction has begun and holds nothing
+	open       bool // a transaction has begun and holds nothing
+	unsettled  *unsettled
 	terminal   error // why no further round runs
 }
 
@@ -227,7 +228,12 @@ func (r *GroupRunner) RunOnce(ctx context.Context, pollTimeout time.Duration) (m
 //
 // A round that finds nothing to do leaves its transaction begun for the next
 // one. When the outcome of a commit is not known, the committed offsets tell: the
-// round succeeds if they moved, and fails if they did not.
+// round succeeds if they moved, and fails if they did not. While nobody can tell,
+// because the transaction cannot be ended or the offsets cannot be read, rounds
+// return a [*CommitUnknownError] and process nothing; once it is known, state that
+// the group has gone beyond recovers first. A runner that can never know, or
+// cannot recover, is done: a consumer without [CommittedReader], a topology with
+// state and a store that is no [SnapshotStore].
 func (r *GroupRunner) RunOnceTransactional(ctx context.Context, pollTimeout time.Duration) (map[TopicPartition]int64, error) {
 	producer, ok := r.producer.(TransactionalProducer)
 	if !ok {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 )
 
@@ -102,81 +101,6 @@ func (r *GroupRunner) stillOwned(rd *round) error {
 	return nil
 }
 
-// commitTransaction ends the transaction of a round. When it is not known how it
-// ended, the committed offsets tell.
-func (r *GroupRunner) commitTransaction(rd *round) error {
-	if len(rd.offsets) > 0 {
-		if err := sendOffsets(rd.ctx, rd.producer, maps.Clone(rd.offsets), rd.metadata); err != nil {
-			return fmt.Errorf("columnar: sending offsets: %w", err)
-		}
-	}
-	err := commitTransaction(rd.ctx, rd.producer)
-	if err == nil {
-		r.open = false
-		return nil
-	}
-	err = fmt.Errorf("columnar: committing: %w", err)
-	var unknown *CommitUnknownError
-	if !errors.As(err, &unknown) {
-		return err
-	}
-	return r.findOut(rd, err)
-}
-
-// findOut learns from the committed offsets whether a commit took effect. The
-// transaction is aborted first, so that the offsets cannot change afterwards.
-func (r *GroupRunner) findOut(rd *round, unknown error) error {
-	r.stats.add(func(s *RuntimeStats) { s.CommitsUnknown++ })
-	ctx, cancel := settling(rd.ctx)
-	defer cancel()
-	r.open, rd.aborted = false, true
-	aborted := abortTransaction(ctx, rd.producer)
-	if r.committed == nil {
-		return errors.Join(unknown, aborted)
-	}
-	moving := map[TopicPartition]int64{}
-	for tp, offset := range rd.offsets {
-		if progress := r.partitions[tp.Partition].topics[tp.Topic]; !progress.hasCommitted || offset != progress.committed {
-			moving[tp] = offset
-		}
-	}
-	committed, err := r.committed.Committed(ctx, slices.SortedFunc(maps.Keys(moving), compareTopicPartitions))
-	if err != nil || len(moving) == 0 {
-		return r.lose(errors.Join(unknown, aborted, err))
-	}
-	moved := 0
-	for tp, offset := range moving {
-		if at, ok := committed[tp]; ok && at == offset {
-			moved++
-		}
-	}
-	switch moved {
-	case len(moving):
-		return nil
-	case 0:
-		return errors.Join(unknown, aborted)
-	}
-	return r.lose(errors.Join(unknown, aborted, errors.New("columnar: the group's offsets were moved by somebody else")))
-}
-
-// lose makes every owned partition recover from the committed offsets before
-// anything else runs: its state may be ahead of them or not.
-func (r *GroupRunner) lose(err error) error {
-	if r.snapshots == nil || !r.shape.stateful || r.committed == nil {
-		return err
-	}
-	for _, p := range r.partitions {
-		if !p.owned {
-			continue
-		}
-		for _, progress := range p.topics {
-			progress.hasCommitted = false
-		}
-		p.recovery, p.replay = &recovery{started: time.Now()}, nil
-	}
-	return err
-}
-
 // takeBack makes a failed round one that has not happened: the transaction is
 // aborted, state returns to what it was, and the consumer to the first
 // uncommitted records.
@@ -187,7 +111,7 @@ func (r *GroupRunner) takeBack(rd *round, cause error) error {
 		r.open, rd.aborted = false, true
 		r.stats.add(func(s *RuntimeStats) { s.TransactionsAborted++ })
 		if err := abortTransaction(ctx, rd.producer); err != nil {
-			cause = errors.Join(cause, fmt.Errorf("columnar: aborting: %w", err))
+			cause = r.leaveOpen(rd, errors.Join(cause, fmt.Errorf("columnar: aborting: %w", err)))
 		}
 	}
 	if err := r.settle(cause); r.terminal != nil {

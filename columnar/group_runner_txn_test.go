@@ -74,12 +74,11 @@ func TestTransactionThatCannotBeginEndsTheRound(t *testing.T) {
 
 func TestFailedTransactionalRoundIsAbortedAndComesAgain(t *testing.T) {
 	cause := errors.New("refused")
-	for _, failing := range []string{"poll", "process", "send", "send-offsets", "commit", "commit aborted", "commit and abort"} {
+	for _, failing := range []string{"poll", "process", "send", "send-offsets", "commit", "commit aborted"} {
 		t.Run(failing, func(t *testing.T) {
 			consumer := &scriptedConsumer{}
 			consumer.add(fetch{in(0): rows(0, 204, "ada 1", "ada 2"), in(1): rows(1, 7, "bob 5")})
 			producer := &recordingTransactions{failWith: map[string]error{}}
-			aborted := error(nil)
 			switch failing {
 			case "poll":
 				consumer.pollErrs = []error{cause}
@@ -90,16 +89,13 @@ func TestFailedTransactionalRoundIsAbortedAndComesAgain(t *testing.T) {
 				producer.sendErr = cause
 			case "commit aborted":
 				producer.failWith["commit"] = &TransactionAbortedError{TransactionalID: "id", Cause: cause}
-			case "commit and abort":
-				aborted = errors.New("abort refused")
-				producer.failWith["commit"], producer.failWith["abort"] = cause, aborted
 			default:
 				producer.failWith[failing] = cause
 			}
 			r := newTestRunner(t, ledgerTopology(t), consumer, producer)
 			_, err := r.RunOnceTransactional(t.Context(), 0)
-			if !errors.Is(err, cause) || (aborted != nil && !errors.Is(err, aborted)) {
-				t.Errorf("RunOnceTransactional = %v; want %v, %v", err, cause, aborted)
+			if !errors.Is(err, cause) {
+				t.Errorf("RunOnceTransactional = %v; want %v", err, cause)
 			}
 			if last := producer.events[len(producer.events)-1]; last != "abort" {
 				t.Errorf("events %v; want an abort at the end", producer.events)
@@ -170,88 +166,6 @@ func TestFencedRunnerIsDone(t *testing.T) {
 				t.Errorf("saves %v, state kept %v; want neither", store.saved, r.Topology().HasPartition(0))
 			}
 		})
-	}
-}
-
-func TestUnknownCommitIsDecidedByTheCommittedOffsets(t *testing.T) {
-	unknown := &CommitUnknownError{TransactionalID: "member", Cause: errors.New("answer lost")}
-	tests := []struct {
-		name    string
-		happens bool // the commit takes effect
-		blind   int  // how many reads of the committed offsets fail
-	}{
-		{"committed", true, 0},
-		{"aborted", false, 0},
-		{"committed, offsets unreadable at first", true, 1},
-		{"aborted, offsets unreadable at first", false, 1},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			c := clusterOf(t, map[string]int{"in": 1})
-			c.fill(in(0), ones(10)...)
-			m := c.member("member")
-			m.maxPoll = 1000
-			r := newTestRunner(t, ledgerTopology(t), m, m, WithStateStore(NewFileStateStore(t.TempDir())))
-			if _, err := r.RunOnceTransactional(t.Context(), 0); err != nil {
-				t.Fatal(err)
-			}
-			c.fill(in(0), ones(10)...)
-			strike := true
-			m.step = func(op string) error {
-				if op == "commit" && strike && !test.happens {
-					strike = false
-					return unknown
-				}
-				if op == "committed" && !strike && test.blind > 0 {
-					test.blind--
-					return errors.New("coordinator is away")
-				}
-				return nil
-			}
-			m.after = func(op string) error {
-				if op == "commit" && strike {
-					strike = false
-					return unknown
-				}
-				return nil
-			}
-			blind := test.blind > 0
-			_, err := r.RunOnceTransactional(t.Context(), 0)
-			if want := blind || !test.happens; (err != nil) != want || (want && !errors.Is(err, unknown)) {
-				t.Errorf("RunOnceTransactional = %v; want an error: %v", err, want)
-			}
-			for range 1000 {
-				if _, err := r.RunOnceTransactional(t.Context(), 0); err != nil {
-					t.Fatal(err)
-				}
-				if c.drained("in") && r.partitions[0].live() {
-					break
-				}
-			}
-			if got := ledgerState(t, r, 0); got != "ada=20" {
-				t.Errorf("state %q; want ada=20", got)
-			}
-			if got := c.values("out"); len(got) != 20 || got[19] != "ada 20" {
-				t.Errorf("%d outputs, %v; want 20 up to ada 20", len(got), got)
-			}
-			if got := r.Stats().CommitsUnknown; got != 1 {
-				t.Errorf("%d unknown commits counted; want 1", got)
-			}
-		})
-	}
-}
-
-func TestUnknownCommitWithoutCommittedOffsetsIsTakenBack(t *testing.T) {
-	unknown := &CommitUnknownError{TransactionalID: "id", Cause: errors.New("answer lost")}
-	consumer := &scriptedConsumer{}
-	consumer.add(fetch{in(0): rows(0, 0, "ada 1")})
-	producer := &recordingTransactions{failWith: map[string]error{"commit": unknown}}
-	r := newTestRunner(t, ledgerTopology(t), consumer, producer)
-	if _, err := r.RunOnceTransactional(t.Context(), 0); !errors.Is(err, unknown) {
-		t.Errorf("RunOnceTransactional = %v; want %v", err, unknown)
-	}
-	if diff := cmp.Diff([]string{"begin", "send-offsets", "commit", "abort"}, producer.events); diff != "" || r.Topology().HasPartition(0) {
-		t.Errorf("state left %v, events mismatch (-want +got):\n%s", r.Topology().HasPartition(0), diff)
 	}
 }
 

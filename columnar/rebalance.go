@@ -156,6 +156,9 @@ func (r *GroupRunner) leave(ctx context.Context, tp TopicPartition, save bool) e
 // positions, state that is stored already is not stored again.
 func (r *GroupRunner) saveOutsideBarriers(ctx context.Context, p *logicalPartition) error {
 	if r.snapshots == nil {
+		if !r.mayStand(p) {
+			return fmt.Errorf("columnar: state of partition %d is not saved: %w", p.number, r.unsettled.unknown)
+		}
 		state, err := r.topology.SnapshotPartition(p.number)
 		if err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 type recovery struct {
 	started  time.Time
 	resolved bool // the committed offsets are read and a snapshot is chosen
+	again    bool // the partition has run before, and the consumer stands anywhere
 
 	committed map[TopicPartition]int64 // nil where the consumer cannot tell
 	stored    []SnapshotInfo           // everything in the store, the newest first
@@ -84,8 +85,11 @@ func (r *GroupRunner) resolvePartition(ctx context.Context, p *logicalPartition,
 		}
 		recovery.committed[progress.TopicPartition] = offset
 		progress.commit(offset)
-		if !progress.known {
+		if !progress.known || recovery.again {
 			progress.place(offset)
+		}
+		if recovery.again {
+			r.seek(progress)
 		}
 	}
 	if restored, ok := r.restored[p.number]; ok {

@@ -93,6 +93,9 @@ func (r *GroupRunner) restoreCut(ctx context.Context, choose func([]publishedCut
 	if r.terminal != nil {
 		return nil, r.terminal
 	}
+	if err := r.settle(r.settleTransaction(ctx)); err != nil {
+		return nil, err
+	}
 	r.mu.Lock()
 	r.applyEvents(ctx)
 	r.mu.Unlock()

@@ -27,6 +27,7 @@ type round struct {
 	work     []*partitionWork
 	outputs  []ProducedToTopic
 	firing   *firing
+	unknown  error                    // of a commit that may have taken effect
 	aborted  bool                     // the transaction was
 	offsets  map[TopicPartition]int64 // to be committed
 }
@@ -114,9 +115,13 @@ func (r *GroupRunner) dropState() {
 	r.notePending()
 }
 
-// prepare does what comes before the poll: errors of callbacks, recovery that
+// prepare does what comes before the poll: a transaction of which it is not known
+// how it ended, errors of callbacks, recovery that
 // has to be tried again, new cuts, and positions.
 func (r *GroupRunner) prepare(rd *round) error {
+	if err := r.settleTransaction(rd.ctx); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	r.applyEvents(rd.ctx)
 	r.mu.Unlock()

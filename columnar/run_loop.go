@@ -103,9 +103,12 @@ func (r *GroupRunner) close() error {
 	defer cancel()
 	r.applyEvents(ctx)
 	errs := []error{r.takeDeferred()}
-	if producer, ok := r.producer.(TransactionalProducer); ok && r.open {
+	switch producer, ok := r.producer.(TransactionalProducer); {
+	case ok && r.open:
 		r.open = false
 		errs = append(errs, abortTransaction(ctx, producer))
+	case r.terminal == nil:
+		errs = append(errs, r.settle(r.settleTransaction(ctx)))
 	}
 	for _, p := range r.ordered() {
 		if p.owned && p.live() && r.terminal == nil {
