@@ -158,10 +158,12 @@ func (c cluster) committed(t testing.TB, group, topic string) map[columnar.Topic
 		}
 		got := map[columnar.TopicPartition]int64{}
 		stable := true
-		for _, p := range resp.Groups[0].Topics[0].Partitions {
-			stable = stable && p.ErrorCode != kerr.UnstableOffsetCommit.Code
-			if p.Offset >= 0 {
-				got[at(topic, int(p.Partition))] = p.Offset
+		for _, answer := range resp.Groups[0].Topics { // none for a group that nobody has joined
+			for _, p := range answer.Partitions {
+				stable = stable && p.ErrorCode != kerr.UnstableOffsetCommit.Code
+				if p.Offset >= 0 {
+					got[at(topic, int(p.Partition))] = p.Offset
+				}
 			}
 		}
 		if stable {

@@ -6,6 +6,7 @@ package kafka_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,7 +17,7 @@ import (
 )
 
 func TestOnRealCluster(t *testing.T) {
-	for _, tt := range suite {
+	for _, tt := range slices.Concat(suite, runnerSuite) {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, cluster{brokers: kafkatest.Brokers(t)}) })
 	}
 }

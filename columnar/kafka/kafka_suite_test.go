@@ -4,6 +4,7 @@ package kafka_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,8 +39,12 @@ var suite = []suiteTest{
 	{"barrier topic must be compacted", testBarrierTopicIsChecked},
 }
 
+// runnerSuite is more of the suite: what a runner does whatever the version of
+// the transaction protocol.
+var runnerSuite []suiteTest
+
 func TestOnFakeCluster(t *testing.T) {
-	for _, tt := range suite {
+	for _, tt := range slices.Concat(suite, runnerSuite) {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, newFake(t)) })
 	}
 }
