@@ -115,7 +115,7 @@ func TestHolderKeepsTheRoleThroughAnOutageBelowTheLease(t *testing.T) {
 		s := virtualStage(t)
 		topic, r := s.compacted(t, 1), role(t, "controller")
 		var requests wire
-		first, second := newContender(t, s, r, "node-1", topic, counting(&requests)), newContender(t, s, r, "node-2", topic, counting(&requests))
+		first, second := newContender(t, s, r, "node-1", topic, reporting(&requests)), newContender(t, s, r, "node-2", topic, reporting(&requests))
 		l := first.lead(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		lost := make(chan error, 1)
@@ -161,7 +161,7 @@ func TestNobodyMintsWhileTheHolderRenews(t *testing.T) {
 		lost := make(chan error, 3)
 		var all []*coordination.KafkaTransport
 		for n := range 3 {
-			c := newContender(t, s, r, fmt.Sprintf("node-%d", n), topic, counting(&requests))
+			c := newContender(t, s, r, fmt.Sprintf("node-%d", n), topic, reporting(&requests))
 			all = append(all, c.transport)
 			go func() {
 				l, err := c.acquire(ctx, t, coordination.WithLifetime(ctx))
@@ -196,7 +196,7 @@ func TestPollReadsTheTailOnly(t *testing.T) {
 		var requests wire
 		var records []int
 		holder := newContender(t, s, r, "node-1", topic)
-		standby := newContender(t, s, r, "node-2", topic, counting(&requests), func(options *coordination.KafkaOptions) {
+		standby := newContender(t, s, r, "node-2", topic, reporting(&requests), func(options *coordination.KafkaOptions) {
 			options.Hooks.Fetched = func(_ coordination.TopicPartition, n, _ int) { records = append(records, n) }
 		})
 		l := holder.lead(t)

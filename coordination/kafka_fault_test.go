@@ -35,7 +35,7 @@ func newTerm(t *testing.T, opts ...kfake.Opt) *term {
 	s := network.over(fakeStage(t, opts...))
 	x := &term{stage: s, network: network, requests: new(wire), role: role(t, unique("role"))}
 	x.topic = s.compacted(t, 1)
-	x.transport = s.transport(t, standardConfig(t), counting(x.requests))
+	x.transport = s.transport(t, standardConfig(t), reporting(x.requests))
 	var err error
 	if x.token, err = x.transport.AcquireEpoch(within(t, patience), x.role); err != nil {
 		t.Fatal(err)
@@ -309,7 +309,7 @@ func TestKafkaTransportContinuesWhereACallStopped(t *testing.T) {
 				t.Parallel()
 				stop := &cancelOn{key: key}
 				x := newTerm(t)
-				x.transport = x.stage.transport(t, standardConfig(t), counting(x.requests), func(options *coordination.KafkaOptions) {
+				x.transport = x.stage.transport(t, standardConfig(t), reporting(x.requests), func(options *coordination.KafkaOptions) {
 					options.ClientOptions = append(options.ClientOptions, kgo.WithHooks(stop))
 				})
 				var err error

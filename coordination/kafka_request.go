@@ -77,10 +77,15 @@ func ended(ctx context.Context, last *transientError) error {
 	if !errors.Is(cause, ErrTransportClosed) && cause != errNoAnswer {
 		cause = ctx.Err()
 	}
-	if last == nil || errors.Is(last.err, context.Canceled) || errors.Is(last.err, context.DeadlineExceeded) {
+	if last == nil || endsWithContext(last.err) {
 		return &transientError{err: cause}
 	}
 	return &transientError{err: fmt.Errorf("%w; last failure: %w", cause, last.err)}
+}
+
+// endsWithContext reports whether a failure is the end of a context.
+func endsWithContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // persist calls attempt until it succeeds, fails for good, or the context
@@ -88,9 +93,10 @@ func ended(ctx context.Context, last *transientError) error {
 func (t *KafkaTransport) persist(ctx context.Context, r request, attempt func(context.Context) error) error {
 	began := time.Now()
 	doubts := 0
+	var last *transientError // the last failure that is not the end of ctx
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
-			return r.failed(ended(ctx, nil))
+			return r.failed(ended(ctx, last))
 		}
 		err := attempt(ctx)
 		if err == nil {
@@ -100,8 +106,11 @@ func (t *KafkaTransport) persist(ctx context.Context, r request, attempt func(co
 		if !transient {
 			return r.failed(err)
 		}
+		if last == nil || !endsWithContext(again.err) {
+			last = again
+		}
 		if ctx.Err() != nil {
-			return r.failed(ended(ctx, again))
+			return r.failed(ended(ctx, last))
 		}
 		doubts++
 		if !again.doubtful {
@@ -114,7 +123,7 @@ func (t *KafkaTransport) persist(ctx context.Context, r request, attempt func(co
 			hook(r.operation, err)
 		}
 		if !pause(ctx, r.pace.wait(n)) {
-			return r.failed(ended(ctx, again))
+			return r.failed(ended(ctx, last))
 		}
 	}
 }

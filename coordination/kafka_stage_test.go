@@ -115,10 +115,10 @@ type wire struct {
 
 var _ kgo.HookBrokerWrite = (*wire)(nil)
 
-// counting makes the clients of a transport report to the wire.
-func counting(w *wire) func(*coordination.KafkaOptions) {
+// reporting makes the clients of a transport report to a hook.
+func reporting(hook kgo.Hook) func(*coordination.KafkaOptions) {
 	return func(options *coordination.KafkaOptions) {
-		options.ClientOptions = append(options.ClientOptions[:len(options.ClientOptions):len(options.ClientOptions)], kgo.WithHooks(w))
+		options.ClientOptions = append(options.ClientOptions[:len(options.ClientOptions):len(options.ClientOptions)], kgo.WithHooks(hook))
 	}
 }
 

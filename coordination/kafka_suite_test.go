@@ -64,7 +64,7 @@ func (s *stage) settled(t testing.TB, topic string, partition int32) { s.visible
 func suiteOneToken(t *testing.T, s *stage) {
 	topic, r := s.compacted(t, 1), role(t, unique("role"))
 	var requests wire
-	transport := s.transport(t, standardConfig(t), counting(&requests))
+	transport := s.transport(t, standardConfig(t), reporting(&requests))
 	ctx := within(t, patience)
 	l := acquire(t, transport, r, "node-1", topic)
 	minted := l.Token()
@@ -242,9 +242,7 @@ func suiteGuardCancelled(t *testing.T, s *stage) {
 	s.create(t, commands, 1)
 	ctx, cancel := context.WithCancel(within(t, patience))
 	stop := &cancelOn{key: kmsg.Produce}
-	transport := s.transport(t, standardConfig(t), func(options *coordination.KafkaOptions) {
-		options.ClientOptions = append(options.ClientOptions[:len(options.ClientOptions):len(options.ClientOptions)], kgo.WithHooks(stop))
-	})
+	transport := s.transport(t, standardConfig(t), reporting(stop))
 	l := acquire(t, transport, r, "node-1", topic)
 	guard, err := l.Guard()
 	if err != nil {

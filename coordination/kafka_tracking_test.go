@@ -63,7 +63,7 @@ func TestKafkaTransportTracksAnEpochThatMoves(t *testing.T) {
 	var requests wire
 	var mu sync.Mutex
 	var told []string
-	transport := s.transport(t, standardConfig(t), counting(&requests), func(options *coordination.KafkaOptions) {
+	transport := s.transport(t, standardConfig(t), reporting(&requests), func(options *coordination.KafkaOptions) {
 		options.Hooks.Tracking = func(role coordination.Role, _ coordination.FencingToken) {
 			mu.Lock()
 			defer mu.Unlock()
