@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/krabka-io/krabka-streams-go/coordination"
 )
@@ -158,7 +157,7 @@ type contest struct {
 	rivals, terms int
 	lease         time.Duration
 	election      bool // they elect a leader, instead of minting whenever they like
-	start         func(t *testing.T, random *rand.Rand, config rivalConfig) contestant
+	start         func(t *testing.T, s *stage, random *rand.Rand, config rivalConfig) contestant
 }
 
 // unknownMints is how many mints a rival may have made whose answer is lost.
@@ -178,7 +177,7 @@ func (c contest) run(t *testing.T, s *stage) {
 	for m := range c.rivals {
 		config.Member = fmt.Sprint("node-", m)
 		random := rand.New(rand.NewPCG(seed, uint64(m)))
-		x := c.start(t, random, config)
+		x := c.start(t, s, random, config)
 		t.Cleanup(x.close)
 		group.Go(func() {
 			for term := range c.terms {
@@ -256,11 +255,11 @@ func (c contest) term(h *history, m, term int, x contestant, random *rand.Rand) 
 	return nil
 }
 
-// startHere starts a rival in this process whose network loses things.
-func startHere(losses bool) func(*testing.T, *rand.Rand, rivalConfig) contestant {
-	return func(t *testing.T, random *rand.Rand, config rivalConfig) contestant {
+// startHere starts a rival in this process, whose network may lose things.
+func startHere(losses bool) func(*testing.T, *stage, *rand.Rand, rivalConfig) contestant {
+	return func(t *testing.T, s *stage, random *rand.Rand, config rivalConfig) contestant {
 		network := newLossy()
-		x, err := newRival(config, coordination.KafkaOptions{ClientOptions: []kgo.Opt{kgo.Dialer(network.DialContext)}})
+		x, err := newRival(config, coordination.KafkaOptions{ClientOptions: network.over(s).opts})
 		if err != nil {
 			t.Fatal(err)
 		}

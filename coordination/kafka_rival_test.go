@@ -65,7 +65,7 @@ const (
 type rivalAnswer struct {
 	Outcome  answer
 	Fenced   bool   // the error matches ErrFenced
-	Code     string // of the broker that refused the epoch
+	Code     string // of the broker that refused the epoch, or empty if the rival knew
 	Error    string
 	Token    string
 	Mints    int // requests to mint since the last order
@@ -125,8 +125,6 @@ func (x *rival) do(order rivalOrder) (rivalAnswer, error) {
 		return a, nil
 	case errors.Is(err, coordination.ErrOutcomeUnknown):
 		a.Outcome = open
-	case a.Fenced:
-		a.Outcome = refused
 	default:
 		a.Outcome = failed
 	}
@@ -135,6 +133,9 @@ func (x *rival) do(order rivalOrder) (rivalAnswer, error) {
 		if errors.Is(err, code) {
 			a.Code = code.Message
 		}
+	}
+	if a.Outcome == failed && a.Fenced && a.Code != "" {
+		a.Outcome = refused
 	}
 	return a, nil
 }

@@ -66,6 +66,10 @@ func suiteOneToken(t *testing.T, s *stage) {
 	var requests wire
 	transport := s.transport(t, standardConfig(t), reporting(&requests))
 	ctx := within(t, patience)
+	// The coordinator of a new cluster is ready once it answers.
+	if minted, held, err := transport.DescribeEpoch(ctx, r); held || err != nil {
+		t.Errorf("before the first acquisition: %s, %v, %v", minted, held, err)
+	}
 	l := acquire(t, transport, r, "node-1", topic)
 	minted := l.Token()
 	for n := range 5 {

@@ -59,6 +59,12 @@ func advancing(t *testing.T, r coordination.Role, opts ...kfake.Opt) (*stage, *l
 func TestKafkaTransportTracksAnEpochThatMoves(t *testing.T) {
 	r := role(t, "controller")
 	s, _ := advancing(t, r)
+	tracks(t, s, r)
+}
+
+// tracks lets a transport follow the epoch of a role that moves with every
+// transaction.
+func tracks(t *testing.T, s *stage, r coordination.Role) {
 	topic := s.compacted(t, 1)
 	var requests wire
 	var mu sync.Mutex
@@ -105,7 +111,7 @@ func TestKafkaTransportTracksAnEpochThatMoves(t *testing.T) {
 		t.Errorf("mode = %s, want %s", got, coordination.EpochModeTracking)
 	}
 	mu.Lock()
-	if diff := cmp.Diff([]string{"controller"}, told); diff != "" {
+	if diff := cmp.Diff([]string{r.String()}, told); diff != "" {
 		t.Errorf("roles that the hook was told mismatch (-want +got):\n%s", diff)
 	}
 	mu.Unlock()
@@ -270,33 +276,16 @@ func TestKafkaTransportGivesAHalfDoneTransactionUpWhereTheEpochMoves(t *testing.
 	}
 }
 
+// gone are the versions that brokers may give up.
+var gone = map[string]versionFloors{
+	"the end":   {kmsg.EndTxn: pinnedEnd + 1},
+	"all steps": {kmsg.AddPartitionsToTxn: 4, kmsg.Produce: 12, kmsg.EndTxn: pinnedEnd + 1},
+}
+
 func TestKafkaTransportUsesNewerVersionsWhereTheOldOnesAreGone(t *testing.T) {
-	s := fakeStage(t)
-	s.fake.ControlKey(int16(kmsg.ApiVersions), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
-		s.fake.KeepControl()
-		answer := kreq.ResponseKind().(*kmsg.ApiVersionsResponse)
-		floor := map[kmsg.Key]int16{kmsg.Produce: 12, kmsg.EndTxn: 5}
-		for key := kmsg.Key(0); key <= kmsg.DescribeTopicPartitions; key++ {
-			request := kmsg.RequestForKey(int16(key))
-			entry := kmsg.NewApiVersionsResponseApiKey()
-			entry.ApiKey, entry.MinVersion, entry.MaxVersion = int16(key), floor[key], request.MaxVersion()
-			if limit, ok := map[kmsg.Key]int16{kmsg.Metadata: 12, kmsg.FindCoordinator: 5, kmsg.Fetch: 16}[key]; ok {
-				entry.MaxVersion = limit
-			}
-			answer.ApiKeys = append(answer.ApiKeys, entry)
-		}
-		return answer, nil, true
-	})
-	topic, r := s.compacted(t, 1), role(t, "controller")
-	transport := s.transport(t, standardConfig(t))
-	l := acquire(t, transport, r, "node-1", topic)
-	if err := l.Renew(within(t, patience)); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.describe(t, r); got != l.Token() || got == l.MintedToken() {
-		t.Errorf("the coordinator holds %s, the token is %s and was minted as %s", got, l.Token(), l.MintedToken())
-	}
-	if got := transport.Mode(); got != coordination.EpochModeTracking {
-		t.Errorf("mode = %s, want %s", got, coordination.EpochModeTracking)
+	for name, floors := range gone {
+		t.Run(name, func(t *testing.T) {
+			tracks(t, floors.under(fakeStage(t)), role(t, unique("role")))
+		})
 	}
 }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination_test
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// versionFloors are the oldest versions of requests that brokers admit to
+// accept. They make the brokers of today look like later ones, which gave older
+// versions up.
+type versionFloors map[kmsg.Key]int16
+
+// under returns the stage with brokers that admit to no older versions.
+func (f versionFloors) under(s *stage) *stage {
+	dial := s.dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	floored := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &flooredConn{Conn: conn, floors: f, asked: make(map[uint32]int16)}, nil
+	}
+	return &stage{brokers: s.brokers, fake: s.fake, dial: floored, opts: []kgo.Opt{kgo.Dialer(floored)}}
+}
+
+// flooredConn changes the answers to ApiVersions on a connection.
+type flooredConn struct {
+	net.Conn
+	floors versionFloors
+	rest   []byte // of the answer that is being read; of the reader
+
+	mu    sync.Mutex       // guards asked
+	asked map[uint32]int16 // versions of the ApiVersions requests without an answer, by correlation id
+}
+
+// Write takes one whole request: length, key, version, correlation id.
+func (c *flooredConn) Write(request []byte) (int, error) {
+	if len(request) >= 12 && kmsg.Key(binary.BigEndian.Uint16(request[4:])) == kmsg.ApiVersions {
+		c.mu.Lock()
+		c.asked[binary.BigEndian.Uint32(request[8:])] = int16(binary.BigEndian.Uint16(request[6:]))
+		c.mu.Unlock()
+	}
+	return c.Conn.Write(request)
+}
+
+func (c *flooredConn) Read(b []byte) (int, error) {
+	if len(c.rest) == 0 {
+		answer := make([]byte, 4)
+		if _, err := io.ReadFull(c.Conn, answer); err != nil {
+			return 0, err
+		}
+		answer = append(answer, make([]byte, binary.BigEndian.Uint32(answer))...)
+		if _, err := io.ReadFull(c.Conn, answer[4:]); err != nil {
+			return 0, err
+		}
+		c.rest = c.raise(answer)
+	}
+	n := copy(b, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// raise raises the oldest versions in an answer: length, correlation id, body.
+func (c *flooredConn) raise(answer []byte) []byte {
+	id := binary.BigEndian.Uint32(answer[4:])
+	c.mu.Lock()
+	version, found := c.asked[id]
+	delete(c.asked, id)
+	c.mu.Unlock()
+	versions := kmsg.NewPtrApiVersionsResponse()
+	versions.Version = version
+	if !found || versions.ReadFrom(answer[8:]) != nil || versions.ErrorCode != 0 {
+		return answer
+	}
+	for i := range versions.ApiKeys {
+		key := &versions.ApiKeys[i]
+		key.MinVersion = max(key.MinVersion, c.floors[kmsg.Key(key.ApiKey)])
+	}
+	answer = versions.AppendTo(answer[:8])
+	binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
+	return answer
+}
