@@ -139,30 +139,17 @@ func (n *tenure) passesOn(t *testing.T) *coordination.Leadership {
 	}
 }
 
-func TestGuardedWritesOfRivalsAreLinearizableOnKafka(t *testing.T) {
-	s := sharedStage(t)
-	for name, c := range map[string]contest{
-		"calm":      {rivals: 4, terms: 12, lease: 30 * time.Second, start: startHere(false)},
-		"lossy":     {rivals: 3, terms: 12, lease: 30 * time.Second, start: startHere(true)},
-		"processes": {rivals: 3, terms: 12, lease: time.Second, start: startMortal},
-		"elections": {rivals: 3, terms: 6, lease: time.Second, election: true, start: startMortal},
-	} {
-		t.Run(name, func(t *testing.T) { c.run(t, s) })
-	}
-}
+func TestGuardedWritesOfRivalsAreLinearizableOnKafka(t *testing.T) { contestsHere(t, sharedStage(t)) }
 
 func TestKafkaTransportTracksAnEpochThatMovesOnKafka(t *testing.T) {
 	for name, floors := range gone {
 		t.Run(name, func(t *testing.T) {
 			s := floors.under(sharedStage(t))
 			tracks(t, s, role(t, unique("role")))
-			contest{rivals: 3, terms: 8, lease: 30 * time.Second, start: startHere(false)}.run(t, s)
-			contest{rivals: 3, terms: 8, lease: 30 * time.Second, start: startHere(true)}.run(t, s)
+			contestsHere(t, s)
 		})
 	}
 }
-
-func TestStandbyTakesOverFromAProcessOnKafka(t *testing.T) { takeOvers(t, sharedStage(t)) }
 
 // A transactional producer of another program that uses the role's name as its
 // transactional id takes the role like a member, and moves its epoch on.

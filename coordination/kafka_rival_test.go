@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -199,68 +197,4 @@ func serveRival() error {
 			return err
 		}
 	}
-}
-
-// rivalProcess is a rival in a process of its own, which may be killed and
-// paused at any time.
-type rivalProcess struct {
-	cmd     *exec.Cmd
-	orders  *json.Encoder
-	answers *json.Decoder
-	close   func()
-}
-
-func startRival(tb testing.TB, config rivalConfig) *rivalProcess {
-	tb.Helper()
-	text, err := json.Marshal(config)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	cmd := program("rival", rivalVariable+"="+string(text))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	return &rivalProcess{cmd: cmd, orders: json.NewEncoder(in), answers: json.NewDecoder(out), close: func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // says that it was killed
-	}}
-}
-
-// send sends an order without a wait for its answer.
-func (p *rivalProcess) send(order rivalOrder) error { return p.orders.Encode(order) }
-
-// receive waits for the next answer. It fails when the process has ended.
-func (p *rivalProcess) receive() (rivalAnswer, error) {
-	var a rivalAnswer
-	err := p.answers.Decode(&a)
-	return a, err
-}
-
-func (p *rivalProcess) do(order rivalOrder) (rivalAnswer, error) {
-	if err := p.send(order); err != nil {
-		return rivalAnswer{}, err
-	}
-	return p.receive()
-}
-
-// must sends an order that has to succeed.
-func (p *rivalProcess) must(tb testing.TB, order rivalOrder) rivalAnswer {
-	tb.Helper()
-	order.Timeout = patience
-	a, err := p.do(order)
-	if err == nil && a.Outcome != accepted {
-		err = fmt.Errorf("it answers %+v", a)
-	}
-	if err != nil {
-		tb.Fatalf("order %+v to a process: %v", order, err)
-	}
-	return a
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build unix
-
 package coordination_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
 	"syscall"
 	"testing"
@@ -15,6 +16,71 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/coordination"
 )
+
+// rivalProcess is a rival in a process of its own, which may be killed and
+// paused at any time.
+type rivalProcess struct {
+	cmd     *exec.Cmd
+	orders  *json.Encoder
+	answers *json.Decoder
+	close   func()
+}
+
+func startRival(tb testing.TB, config rivalConfig) *rivalProcess {
+	tb.Helper()
+	text, err := json.Marshal(config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cmd := program("rival", rivalVariable+"="+string(text))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be paused when the test dies
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	return &rivalProcess{cmd: cmd, orders: json.NewEncoder(in), answers: json.NewDecoder(out), close: func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // says that it was killed
+	}}
+}
+
+// send sends an order without a wait for its answer.
+func (p *rivalProcess) send(order rivalOrder) error { return p.orders.Encode(order) }
+
+// receive waits for the next answer. It fails when the process has ended.
+func (p *rivalProcess) receive() (rivalAnswer, error) {
+	var a rivalAnswer
+	err := p.answers.Decode(&a)
+	return a, err
+}
+
+func (p *rivalProcess) do(order rivalOrder) (rivalAnswer, error) {
+	if err := p.send(order); err != nil {
+		return rivalAnswer{}, err
+	}
+	return p.receive()
+}
+
+// must sends an order that has to succeed.
+func (p *rivalProcess) must(tb testing.TB, order rivalOrder) rivalAnswer {
+	tb.Helper()
+	order.Timeout = patience
+	a, err := p.do(order)
+	if err == nil && a.Outcome != accepted {
+		err = fmt.Errorf("it answers %+v", a)
+	}
+	if err != nil {
+		tb.Fatalf("order %+v to a process: %v", order, err)
+	}
+	return a
+}
 
 // mortal is a rival in a process of its own that is killed or paused now and
 // then, and started again.
@@ -57,12 +123,17 @@ func (m *mortal) close() {
 	}
 }
 
+var (
+	contestOfProcesses = contest{rivals: 3, terms: 12, lease: time.Second, start: startMortal}
+	contestOfElected   = contest{rivals: 3, terms: 6, lease: time.Second, election: true, start: startMortal}
+)
+
 func TestGuardedWritesOfProcessesAreLinearizable(t *testing.T) {
-	contest{rivals: 3, terms: 8, lease: time.Second, start: startMortal}.run(t, fakeStage(t))
+	contestOfProcesses.run(t, fakeStage(t))
 }
 
 func TestGuardedWritesOfElectedProcessesAreLinearizable(t *testing.T) {
-	contest{rivals: 3, terms: 4, lease: time.Second, election: true, start: startMortal}.run(t, fakeStage(t))
+	contestOfElected.run(t, fakeStage(t))
 }
 
 // takeOver lets a standby of a rank take over from a process that ends hard or
