@@ -74,13 +74,13 @@ type history struct {
 	ops []porcupine.Operation
 }
 
-// now returns the time of an event.
-func (h *history) now() int64 { return time.Since(h.began).Nanoseconds() }
+// elapsed returns the time of an event.
+func (h *history) elapsed() int64 { return time.Since(h.began).Nanoseconds() }
 
 // record adds an operation that was called at a time and has returned, unless
 // its outcome is open.
 func (h *history) record(member int, s step, called int64, result answer) {
-	finished := h.now()
+	finished := h.elapsed()
 	if result == open {
 		finished = math.MaxInt64
 	}
@@ -215,7 +215,7 @@ func (c contest) run(t *testing.T, s *stage) {
 
 // term takes the role and writes under it until a write is refused.
 func (c contest) term(h *history, m, term int, x contestant, random *rand.Rand) error {
-	called := h.now()
+	called := h.elapsed()
 	a, err := x.do(rivalOrder{Do: takeRole, Timeout: patience})
 	unknown := a.Mints - 1
 	switch {
@@ -243,7 +243,7 @@ func (c contest) term(h *history, m, term int, x contestant, random *rand.Rand) 
 		if random.IntN(6) == 0 {
 			order.Timeout = time.Duration(random.IntN(20)) * time.Millisecond
 		}
-		called := h.now()
+		called := h.elapsed()
 		a, err := x.do(order)
 		if err != nil {
 			h.record(m, write, called, open)
