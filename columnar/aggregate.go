@@ -30,6 +30,8 @@ const (
 	Max
 )
 
+// String returns the name of the function in lower case, or the number of an
+// unknown one.
 func (f AggregateFunction) String() string {
 	if f < Count || f > Max {
 		return fmt.Sprintf("AggregateFunction(%d)", int(f))

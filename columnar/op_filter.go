@@ -10,7 +10,7 @@ import (
 )
 
 // RowPredicate reports whether a row of batch is kept. It may read batch
-// during the call only. [FilterWhere] takes a [Predicate] instead, which is
+// during the call only. [FilterWhere] takes an [Expression] instead, which is
 // evaluated for a whole batch at a time.
 type RowPredicate func(batch arrow.RecordBatch, row int) bool
 

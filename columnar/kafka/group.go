@@ -158,7 +158,14 @@ func (g *groupConsumer) Subscribe(topics []string, listener columnar.RebalanceLi
 	return nil
 }
 
-// Poll is Poll of a consumer in a group; see the package documentation.
+// Poll returns fetched records by partition, in offset order. It waits at most
+// timeout, and with a timeout of 0 returns what is ready. The records alias the
+// client's memory, which is never reused. Rebalance callbacks run inside Poll, on
+// its goroutine; a member that does not poll within the rebalance timeout loses
+// its partitions.
+//
+// Errors are those of [Reader.Poll], and beside them [columnar.FencedError] and
+// [columnar.RebalancedError]. They come when there are no records to return.
 func (g *groupConsumer) Poll(ctx context.Context, timeout time.Duration) (map[columnar.TopicPartition][]columnar.ConsumedRecord, error) {
 	if !g.subscribed {
 		return nil, fmt.Errorf("kafka: poll: the member of group %q is not subscribed", g.group)

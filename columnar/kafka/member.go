@@ -43,7 +43,8 @@ var (
 // Options that the adapter owns (group, isolation level, offsets to start and
 // reset at, commits, balancer, topics) may not be changed: an [OptionError]
 // names each. The rebalance callbacks and [kgo.AdjustFetchOffsetsFn] of opts
-// are not called. [kgo.InstanceID] makes a static member.
+// are not called. [kgo.InstanceID] makes a static member: one that keeps its
+// partitions while it restarts, and does not give them up when it closes.
 func NewMember(group string, opts ...kgo.Opt) (*Member, error) {
 	g, err := joinGroup(group, opts, []owned{{name: "TransactionalID", want: ""}}, kgo.NewClient)
 	if err != nil {
@@ -63,6 +64,9 @@ func (m *Member) Send(topic string, record columnar.ProduceRecord, done func(err
 // Poll returns an error that matches [ErrClosed]. Close does not call the
 // listener and does not commit: close the runner first. It returns within twice
 // the time of [WithCallTimeout], also while the group rebalances.
+//
+// A static member stays in the group: its partitions wait for it until the
+// session timeout has passed.
 func (m *Member) Close() error {
 	ctx, cancel := m.bounded()
 	defer cancel()
