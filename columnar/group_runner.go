@@ -255,7 +255,9 @@ func (r *GroupRunner) Topology() *BuiltTopology { return r.topology }
 
 // Lag asks the broker how many offsets lie between the group's commits, or where
 // nothing is committed the positions, and the end of each owned partition that
-// the consumer may read. The consumer must be an [OffsetRangeReader].
+// the consumer may read. The consumer must be an [OffsetRangeReader]. Lag waits
+// for a round in progress, within ctx. A partition whose position is not known
+// yet is left out.
 func (r *GroupRunner) Lag(ctx context.Context) (map[TopicPartition]int64, error) {
 	if r.ranges == nil {
 		return nil, errors.New("columnar: the consumer cannot tell end offsets")

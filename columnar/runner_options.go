@@ -170,7 +170,8 @@ func WithNewestCut() GroupRunnerOption {
 
 // WithAlignmentDeadline sets how long the runner waits for every partition to
 // reach a cut before it abandons the cut. The default is
-// [DefaultAlignmentDeadline]; 0 waits without end.
+// [DefaultAlignmentDeadline]; 0 waits without end, and a negative deadline is an
+// error.
 func WithAlignmentDeadline(deadline time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.alignment = deadline }
 }
@@ -178,12 +179,13 @@ func WithAlignmentDeadline(deadline time.Duration) GroupRunnerOption {
 // WithHeldBytes sets how many bytes of records may wait in memory for a barrier
 // or a recovery. The consumer is paused at a cut where it can be; what is held
 // beyond the limit is dropped and fetched again. The default is
-// [DefaultHeldBytes].
+// [DefaultHeldBytes]; a limit below 1 is an error.
 func WithHeldBytes(limit int64) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.heldBytes = limit }
 }
 
-// WithHooks sets functions that are called when something happens.
+// WithHooks sets functions that are called when something happens, in place of
+// those of an earlier WithHooks; [Hooks.Join] makes one of several.
 func WithHooks(hooks Hooks) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.hooks = hooks }
 }
@@ -199,20 +201,22 @@ func WithLogger(logger *slog.Logger) GroupRunnerOption {
 	}
 }
 
-// WithParallelism sets how many logical partitions of a round run at once. The
-// default is [runtime.GOMAXPROCS].
+// WithParallelism sets how many logical partitions of a round run at once, and
+// how many load their state at once. The default is [runtime.GOMAXPROCS]; less
+// than 1 is an error.
 func WithParallelism(partitions int) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.parallelism = partitions }
 }
 
 // WithMaxInFlight sets how many records may be sent ahead of their
-// acknowledgements. The default is [DefaultMaxInFlight].
+// acknowledgements. The default is [DefaultMaxInFlight]; less than 1 is an error.
 func WithMaxInFlight(records int) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.maxInFlight = records }
 }
 
 // WithMaxPollRecords limits a round to about this many records, where the
-// consumer is a [PollBounder]. The default is the consumer's.
+// consumer is a [PollBounder]. The default is the consumer's; less than 1 is an
+// error.
 func WithMaxPollRecords(records int) GroupRunnerOption {
 	return func(r *GroupRunner) {
 		if records < 1 {
@@ -225,7 +229,9 @@ func WithMaxPollRecords(records int) GroupRunnerOption {
 
 // WithSnapshotInterval sets how often changed state is saved outside barriers,
 // where the store is a [SnapshotStore]. It bounds what a recovery has to process
-// again. The default is [DefaultSnapshotInterval]; 0 saves after every round.
+// again. One partition is saved in a round, the one that has waited longest. The
+// default is [DefaultSnapshotInterval]; 0 saves a partition after every round, and
+// a negative interval is an error.
 func WithSnapshotInterval(interval time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.snapshotInterval = interval }
 }
@@ -262,7 +268,8 @@ func WithPartitionGrowth() GroupRunnerOption {
 }
 
 // WithPollTimeout sets how long a poll of [GroupRunner.Run] waits for records.
-// The default is [DefaultPollTimeout].
+// The default is [DefaultPollTimeout]; 0 does not wait, and a negative timeout is
+// an error.
 func WithPollTimeout(timeout time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.pollTimeout = timeout }
 }
@@ -270,14 +277,15 @@ func WithPollTimeout(timeout time.Duration) GroupRunnerOption {
 // WithBackoff sets the first and the longest pause of [GroupRunner.Run] after
 // rounds that failed and may be tried again. The pause doubles with each
 // failure in a row. The defaults are [DefaultMinBackoff] and
-// [DefaultMaxBackoff].
+// [DefaultMaxBackoff]; the first must be positive and not above the second.
 func WithBackoff(minimum, maximum time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.minBackoff, r.settings.maxBackoff = minimum, maximum }
 }
 
 // WithCloseTimeout sets how long [GroupRunner.Close], and [GroupRunner.Run] when
 // its context ends, let a round finish before they cut it short. The default is
-// [DefaultCloseTimeout].
+// [DefaultCloseTimeout]; 0 cuts it short at once, and a negative timeout is an
+// error.
 func WithCloseTimeout(timeout time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.closeTimeout = timeout }
 }

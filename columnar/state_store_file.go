@@ -60,8 +60,8 @@ func WithStateGroup(group string) FileStateStoreOption {
 }
 
 // WithRetainedEpochs sets how many barrier snapshots of a partition are kept.
-// The default is [DefaultRetainedEpochs]. The newest confirmed one is always
-// kept.
+// The default is [DefaultRetainedEpochs]; less than 1 is an error. The newest
+// confirmed one is always kept.
 func WithRetainedEpochs(epochs int) FileStateStoreOption {
 	return func(s *FileStateStore) { s.retained = epochs }
 }
