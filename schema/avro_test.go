@@ -190,7 +190,7 @@ func TestTwoVersionsOfATypeDoNotMix(t *testing.T) {
 func TestAvroBodyErrorsNameElementAndOffset(t *testing.T) {
 	s, cache := seededAvroSerde[any](t, `{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":{"type":"array","items":"string"}}]}`, 5)
 	_, err := s.Deserialize("orders", Encode(5, []byte("\x02\x04\x02x\x06ab")))
-	want := "cannot deserialize schema value: field b[1] at byte 4: truncated: length 3 exceeds the 2 bytes that remain"
+	want := "cannot deserialize schema value: field b[1] at byte 4: truncated: length 3 exceeds the 2 bytes that remain (AVRO schema 5, subject orders-value)"
 	if err == nil || err.Error() != want {
 		t.Errorf("Deserialize: %v, want %s", err, want)
 	}
@@ -206,7 +206,7 @@ func TestAvroBodyErrorsNameElementAndOffset(t *testing.T) {
 	}
 	cache.SeedWriterSchema(6, `"int"`)
 	_, err = s.Deserialize("orders", Encode(6, []byte{2}))
-	if want := "cannot deserialize schema value: cannot resolve writer schema 6 against the reader schema: reader record R cannot read writer int"; err == nil || err.Error() != want {
+	if want := "cannot deserialize schema value: cannot resolve writer schema 6 against the reader schema: reader record R cannot read writer int (AVRO schema 6, subject orders-value)"; err == nil || err.Error() != want {
 		t.Errorf("Deserialize: %v, want %s", err, want)
 	}
 	cache.SeedWriterSchema(7, `{"type":"rec`)

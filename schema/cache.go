@@ -200,6 +200,7 @@ type localSchema struct {
 	text        string
 	messageType string
 	references  []Reference
+	broken      error // why the schema cannot be resolved; nil in order
 }
 
 // identity tells local schemas apart. White space in JSON does not count.
@@ -211,10 +212,20 @@ func (l localSchema) identity() string {
 		}
 	}
 	write(l.kind.String(), compacted(l.kind, l.text), l.messageType)
+	if l.broken != nil {
+		write(l.broken.Error())
+	}
+	written := map[string]bool{}
 	var walk func([]Reference)
 	walk = func(references []Reference) {
 		for _, r := range references {
-			write(r.Name, r.Subject, fmt.Sprint(r.Version), compacted(l.kind, r.Schema))
+			write(r.Name, r.Subject, fmt.Sprint(r.Version))
+			// A name stands for one schema, which many others may refer to.
+			if written[r.Name] {
+				continue
+			}
+			written[r.Name] = true
+			write(compacted(l.kind, r.Schema))
 			b.WriteByte('(')
 			walk(r.References)
 			b.WriteByte(')')

@@ -67,6 +67,7 @@
 //
 //	error                    when                                 what to do
 //	FrameError               a payload is not a frame             skip the record
+//	DeserializeError         a body cannot be read; wraps why     skip the record
 //	FetchPendingError        a writer schema is on its way        read the record again
 //	SchemaUnavailableError   the registry refused the schema      skip the record, or fix the registry
 //	UnresolvedSubjectError   no id for the serde's schema         RegisterSubject and Prewarm

@@ -216,15 +216,46 @@ func (e *UnresolvedSubjectError) Error() string {
 // Unwrap returns why the last prewarm failed, or nil.
 func (e *UnresolvedSubjectError) Unwrap() error { return e.cause }
 
-// FrameError says that a payload is not a frame.
+// FrameError says that a payload or header is not a frame.
 type FrameError struct {
 	Offset int // where reading stopped, in bytes from the start of the part named by the message
+
+	// What a serde was reading, once the id has been read.
+	Subject  string // of the serde for the record's topic
+	SchemaID int
+	GUID     string // set when the record named a GUID instead of an id
 
 	reason string
 }
 
-// Error tells what is wrong with the frame.
-func (e *FrameError) Error() string { return e.reason }
+// Error tells what is wrong with the frame, and whose it is.
+func (e *FrameError) Error() string {
+	if e.Subject == "" {
+		return e.reason
+	}
+	return fmt.Sprintf("%s at byte %d (schema %s, subject %s)", e.reason, e.Offset, schemaName(e.SchemaID, e.GUID), e.Subject)
+}
+
+// DeserializeError says that a payload cannot be read although its frame is
+// good: the body is not what the writer's schema says, or that schema is none
+// that the serde can read. Unwrap tells which.
+type DeserializeError struct {
+	Subject  string // of the serde for the record's topic
+	SchemaID int    // the writer's, as the record states it
+	GUID     string // set when the record named a GUID instead of an id
+	Kind     Kind   // of the serde
+
+	cause error
+}
+
+// Error tells the cause, and whose payload it is.
+func (e *DeserializeError) Error() string {
+	return fmt.Sprintf("cannot deserialize schema value: %v (%v schema %s, subject %s)",
+		e.cause, e.Kind, schemaName(e.SchemaID, e.GUID), e.Subject)
+}
+
+// Unwrap returns what is wrong with the body or the writer's schema.
+func (e *DeserializeError) Unwrap() error { return e.cause }
 
 func schemaName(id int, guid string) string {
 	if guid != "" {

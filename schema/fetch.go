@@ -57,10 +57,7 @@ func (c *SchemaCache) writer(id writerID) (*writerSchema, error) {
 }
 
 func pendingError(id writerID, state *fetchState) *FetchPendingError {
-	pending := &FetchPendingError{SchemaID: int(id.id)}
-	if id.byGUID {
-		pending.guid = id.guid.String()
-	}
+	pending := &FetchPendingError{SchemaID: int(id.id), guid: id.guidText()}
 	if state != nil {
 		pending.cause, pending.done = state.cause, state.running
 	}
@@ -68,11 +65,7 @@ func pendingError(id writerID, state *fetchState) *FetchPendingError {
 }
 
 func unavailableError(id writerID, state *fetchState) *SchemaUnavailableError {
-	unavailable := &SchemaUnavailableError{SchemaID: int(id.id), RetryAt: state.until, cause: state.cause}
-	if id.byGUID {
-		unavailable.GUID = id.guid.String()
-	}
-	return unavailable
+	return &SchemaUnavailableError{SchemaID: int(id.id), GUID: id.guidText(), RetryAt: state.until, cause: state.cause}
 }
 
 // trimFailuresLocked keeps records with made-up ids from filling the memory.
@@ -235,11 +228,7 @@ func (c *SchemaCache) reportFetch(id writerID, duration time.Duration, err error
 			slog.Duration("duration", duration), slog.Any("error", err))
 	}
 	if c.hooks.Fetch != nil {
-		event := CacheFetch{SchemaID: int(id.id), Duration: duration, Err: err, Permanent: refused}
-		if id.byGUID {
-			event.GUID = id.guid.String()
-		}
-		c.hooks.Fetch(event)
+		c.hooks.Fetch(CacheFetch{SchemaID: int(id.id), GUID: id.guidText(), Duration: duration, Err: err, Permanent: refused})
 	}
 }
 

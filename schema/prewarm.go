@@ -179,6 +179,8 @@ func (c *SchemaCache) resolve(ctx context.Context, local localSchema, shared *re
 	switch {
 	case c.problems != nil:
 		return nil, "", c.problems
+	case local.broken != nil:
+		return nil, "", local.broken
 	case c.client == nil:
 		return nil, "", errNoClient
 	}

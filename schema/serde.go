@@ -20,8 +20,9 @@ import (
 //
 // None of them does I/O. A subject without an id is an
 // [*UnresolvedSubjectError], a payload that is not a frame a [*FrameError]. A
-// writer schema that is not cached yet is a [*FetchPendingError], and one that
-// the registry refused a [*SchemaUnavailableError].
+// writer schema that is not cached yet is a [*FetchPendingError], one that the
+// registry refused a [*SchemaUnavailableError], and a body that cannot be read a
+// [*DeserializeError].
 //
 // The serdes of this package are safe for concurrent use by multiple
 // goroutines. They also have:
@@ -167,6 +168,8 @@ func (s *serdeCore[T]) Subject(topic string) string {
 		return s.options.recordStrategy(topic, s.role, s.recordName)
 	case s.options.strategy != nil:
 		return s.options.strategy(topic, s.role)
+	case s.cache == nil:
+		return TopicNameStrategy(topic, s.role)
 	default:
 		return s.cache.Subject(topic, s.role)
 	}
@@ -181,9 +184,12 @@ func (s *serdeCore[T]) localFor(topic string) localSchema {
 // RegisterSubject interns the serde's schema for topic, to be resolved by the
 // next prewarm.
 func (s *serdeCore[T]) RegisterSubject(topic string) {
-	if s.broken == nil {
-		s.cache.intern(s.localFor(topic))
+	if s.cache == nil {
+		return // every call of the serde says so
 	}
+	local := s.localFor(topic)
+	local.broken = s.broken
+	s.cache.intern(local)
 }
 
 // subjectTarget is where one topic's values go.
@@ -328,22 +334,42 @@ func (s *serdeCore[T]) compile(target *subjectTarget[T], resolved *resolution) *
 
 // Deserialize reads a framed payload, with a numeric id or a GUID in front. An
 // empty payload becomes the zero value. It does not keep data.
-func (s *serdeCore[T]) Deserialize(_ string, data []byte) (T, error) {
+func (s *serdeCore[T]) Deserialize(topic string, data []byte) (T, error) {
 	var zero T
-	if len(data) == 0 {
+	if len(data) == 0 || s.broken != nil {
 		return zero, s.broken
 	}
-	id, body, err := splitWriterID(data)
+	id, indexes, body, err := s.splitFrame(topic, data)
 	if err != nil {
 		return zero, err
 	}
-	var indexes []byte
-	if s.format.indexed() {
-		if indexes, body, err = splitMessageIndexes(body); err != nil {
-			return zero, err
-		}
+	return s.decode(topic, id, indexes, body)
+}
+
+// splitFrame reads what comes before a body, in a payload or a header.
+func (s *serdeCore[T]) splitFrame(topic string, data []byte) (id writerID, indexes, rest []byte, err error) {
+	if id, rest, err = splitWriterID(data); err != nil || !s.format.indexed() {
+		return id, nil, rest, err
 	}
-	return s.decode(id, indexes, body)
+	at := len(data) - len(rest)
+	if indexes, rest, err = splitMessageIndexes(rest); err != nil {
+		return id, nil, nil, s.frameError(topic, id, at, err, "; the message indexes are malformed or absent")
+	}
+	return id, indexes, rest, nil
+}
+
+// frameError tells which record an error of a frame is about. The place that it
+// tells counts from the place at in the payload or header.
+func (s *serdeCore[T]) frameError(topic string, id writerID, at int, err error, hint string) error {
+	frame, ok := errors.AsType[*FrameError](err)
+	if !ok {
+		return err
+	}
+	located := *frame
+	located.Offset += at
+	located.reason += hint
+	located.Subject, located.SchemaID, located.GUID = s.Subject(topic), int(id.id), id.guidText()
+	return &located
 }
 
 // DeserializeWithHeaders reads a bare payload whose schema id is in headers, in
@@ -352,7 +378,7 @@ func (s *serdeCore[T]) Deserialize(_ string, data []byte) (T, error) {
 // does not keep data or headers.
 func (s *serdeCore[T]) DeserializeWithHeaders(topic string, data []byte, headers []Header) (T, error) {
 	var zero T
-	if data == nil {
+	if data == nil || s.broken != nil {
 		return zero, s.broken
 	}
 	name := s.role.header()
@@ -360,45 +386,40 @@ func (s *serdeCore[T]) DeserializeWithHeaders(topic string, data []byte, headers
 		if headers[i].Key != name {
 			continue
 		}
-		id, indexes, err := s.splitHeader(headers[i].Value)
+		id, indexes, err := s.splitHeader(topic, headers[i].Value)
 		if err != nil {
 			return zero, fmt.Errorf("header %s: %w", name, err)
 		}
-		return s.decode(id, indexes, data)
+		return s.decode(topic, id, indexes, data)
 	}
 	return s.Deserialize(topic, data)
 }
 
-func (s *serdeCore[T]) splitHeader(value []byte) (writerID, []byte, error) {
-	id, rest, err := splitWriterID(value)
-	if err != nil || !s.format.indexed() && len(rest) == 0 {
-		return id, nil, err
+func (s *serdeCore[T]) splitHeader(topic string, value []byte) (writerID, []byte, error) {
+	id, indexes, rest, err := s.splitFrame(topic, value)
+	if err == nil && len(rest) > 0 {
+		err = s.frameError(topic, id, len(value)-len(rest),
+			&FrameError{reason: fmt.Sprintf("%d bytes follow the schema id", len(rest))}, "")
 	}
-	var indexes []byte
-	if s.format.indexed() {
-		if indexes, rest, err = splitMessageIndexes(rest); err != nil {
-			return id, nil, err
-		}
-	}
-	if len(rest) > 0 {
-		return id, nil, &FrameError{
-			Offset: len(value) - len(rest), reason: fmt.Sprintf("%d bytes follow the schema id", len(rest)),
-		}
-	}
-	return id, indexes, nil
+	return id, indexes, err
 }
 
-func (s *serdeCore[T]) decode(id writerID, indexes, body []byte) (T, error) {
-	var zero T
+func (s *serdeCore[T]) decode(topic string, id writerID, indexes, body []byte) (T, error) {
 	compiled, err := s.decoder(id)
 	if err != nil {
+		var zero T
 		return zero, err
 	}
-	value, err := compiled(indexes, body)
-	if err != nil {
-		return zero, fmt.Errorf("cannot deserialize schema value: %w", err)
+	if err = compiled.err; err == nil {
+		var value T
+		if value, err = compiled.decode(indexes, body); err == nil {
+			return value, nil
+		}
 	}
-	return value, nil
+	var zero T
+	return zero, &DeserializeError{
+		Subject: s.Subject(topic), SchemaID: int(id.id), GUID: id.guidText(), Kind: s.local.kind, cause: err,
+	}
 }
 
 // decoderTable holds what a serde has compiled. It is copied to be changed.
@@ -432,7 +453,7 @@ func (t *decoderTable[T]) get(id writerID) *compiledDecoder[T] {
 
 // decoder returns what reads the bodies of a writer schema. After the first
 // record of an id it takes no lock.
-func (s *serdeCore[T]) decoder(id writerID) (decoder[T], error) {
+func (s *serdeCore[T]) decoder(id writerID) (*compiledDecoder[T], error) {
 	var compiled *compiledDecoder[T]
 	if s.format.needsWriter() {
 		table := s.decoders.Load()
@@ -446,15 +467,12 @@ func (s *serdeCore[T]) decoder(id writerID) (decoder[T], error) {
 		compiled = &s.writerless
 	}
 	compiled.once.Do(func() { compiled.prepare(s.format, s.local.kind) })
-	return compiled.decode, compiled.err
+	return compiled, nil
 }
 
 // addDecoder returns the entry for id, new if need be, and drops entries whose
 // schema has been replaced in the cache.
 func (s *serdeCore[T]) addDecoder(id writerID) (*compiledDecoder[T], error) {
-	if s.broken != nil {
-		return nil, s.broken
-	}
 	// Read before the schemas: a change in between makes the table outdated.
 	generation := s.cache.generation.Load()
 	writer, err := s.cache.writer(id)
@@ -491,10 +509,8 @@ func (s *serdeCore[T]) addDecoder(id writerID) (*compiledDecoder[T], error) {
 
 func (d *compiledDecoder[T]) prepare(format format[T], kind Kind) {
 	if d.writer.kindKnown && d.writer.kind != kind {
-		d.err = fmt.Errorf("cannot deserialize schema value: writer schema %v is %v, the serde is for %v", d.writer.id, d.writer.kind, kind)
+		d.err = fmt.Errorf("writer schema %v is %v, the serde is for %v", d.writer.id, d.writer.kind, kind)
 		return
 	}
-	if d.decode, d.err = format.compileDecoder(d.writer); d.err != nil {
-		d.err = fmt.Errorf("cannot deserialize schema value: %w", d.err)
-	}
+	d.decode, d.err = format.compileDecoder(d.writer)
 }

@@ -202,8 +202,12 @@ func TestSerdeErrorsAreWrappedOnce(t *testing.T) {
 	if payload, err := serde.Serialize("t", 5); payload != nil || err == nil {
 		t.Errorf("Serialize = %q, %v", payload, err)
 	}
-	if _, err := serde.Deserialize("t", Encode(1, []byte("bad"))); err == nil || err.Error() != "cannot deserialize schema value: a bad body" {
+	if _, err := serde.Deserialize("t", Encode(1, []byte("bad"))); err == nil ||
+		err.Error() != "cannot deserialize schema value: a bad body (PROTOBUF schema 1, subject t-value)" {
 		t.Errorf("error is %v", err)
+	} else if wrong, ok := errors.AsType[*DeserializeError](err); !ok || wrong.Subject != "t-value" || wrong.SchemaID != 1 ||
+		wrong.GUID != "" || wrong.Kind != KindProtobuf || wrong.Unwrap().Error() != "a bad body" {
+		t.Errorf("error is %#v", err)
 	}
 	for n := 1; n < 5; n++ {
 		_, err := serde.Deserialize("t", make([]byte, n))
@@ -214,7 +218,8 @@ func TestSerdeErrorsAreWrappedOnce(t *testing.T) {
 	broken := newPlainSerde(t, cache, &plainFormat{failure: errors.New("no plan")})
 	_, first := broken.Deserialize("t", Encode(1, nil))
 	_, second := broken.Deserialize("t", Encode(1, nil))
-	if first == nil || first.Error() != "cannot deserialize schema value: no plan" || first != second {
+	if first == nil || first.Error() != "cannot deserialize schema value: no plan (PROTOBUF schema 1, subject t-value)" ||
+		errors.Unwrap(first) != errors.Unwrap(second) {
 		t.Errorf("compile errors are %v and %v, want one that is kept", first, second)
 	}
 	if _, err := broken.Serialize("t", "x"); err == nil || err.Error() != "cannot serialize schema value: no plan" {
@@ -410,9 +415,9 @@ func TestBadHeadersAreTypedErrors(t *testing.T) {
 	}{
 		{"nil", plain, nil, "header __value_schema_id: schema frame is shorter than 5 bytes"},
 		{"short GUID", plain, []byte{1, 2, 3}, "header __value_schema_id: invalid schema frame magic byte 0x01: 3 bytes are too few for a GUID"},
-		{"trailing", plain, []byte{0, 0, 0, 0, 1, 9}, "header __value_schema_id: 1 bytes follow the schema id"},
-		{"no indexes", indexed, []byte{0, 0, 0, 0, 1}, "header __value_schema_id: truncated Protobuf message-index varint"},
-		{"trailing after indexes", indexed, []byte{0, 0, 0, 0, 1, 0, 9}, "header __value_schema_id: 1 bytes follow the schema id"},
+		{"trailing", plain, []byte{0, 0, 0, 0, 1, 9}, "header __value_schema_id: 1 bytes follow the schema id at byte 5 (schema 1, subject t-value)"},
+		{"no indexes", indexed, []byte{0, 0, 0, 0, 1}, "header __value_schema_id: truncated Protobuf message-index varint; the message indexes are malformed or absent at byte 5 (schema 1, subject t-value)"},
+		{"trailing after indexes", indexed, []byte{0, 0, 0, 0, 1, 0, 9}, "header __value_schema_id: 1 bytes follow the schema id at byte 6 (schema 1, subject t-value)"},
 	}
 	for _, tt := range tests {
 		_, err := tt.serde.DeserializeWithHeaders("t", []byte("x"), []Header{{"__value_schema_id", tt.value}})
@@ -442,7 +447,7 @@ func TestAWriterOfAnotherKindIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := newJSONSerde[any](t, `{}`, cache, true).Deserialize("t", Encode(id, []byte(`{}`)))
-	if err == nil || err.Error() != "cannot deserialize schema value: writer schema 1 is AVRO, the serde is for JSON" {
+	if err == nil || err.Error() != "cannot deserialize schema value: writer schema 1 is AVRO, the serde is for JSON (JSON schema 1, subject t-value)" {
 		t.Errorf("error is %v", err)
 	}
 }

@@ -194,6 +194,14 @@ func (w writerID) String() string {
 	return fmt.Sprint(w.id)
 }
 
+// guidText returns the GUID, or "".
+func (w writerID) guidText() string {
+	if !w.byGUID {
+		return ""
+	}
+	return w.guid.String()
+}
+
 // splitWriterID reads magic and identity, numeric or GUID, and returns the
 // rest of data.
 func splitWriterID(data []byte) (writerID, []byte, error) {
