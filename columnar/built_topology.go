@@ -34,6 +34,8 @@ type BuiltTopology struct {
 	lateReader []bool
 	// kept says whether a partition has instances of nodes at all.
 	kept bool
+	// signal is that of the runner that drives the topology; nil for none.
+	signal *rebalanceSignal
 
 	mu         sync.Mutex // guards the fields below, and is held for O(1) only
 	partitions map[int]*partitionState

@@ -29,8 +29,8 @@ type RebalanceListener interface {
 // Consumer reads records. A runner calls it from one goroutine at a time.
 //
 // A consumer may also be a [PositionReader], [CommittedReader],
-// [OffsetRangeReader], [PartitionCounter], [Pauser] or [PollBounder]; a runner finds
-// these by type assertion and works without them.
+// [OffsetRangeReader], [PartitionCounter], [Pauser], [RebalanceNotifier] or
+// [PollBounder]; a runner finds these by type assertion and works without them.
 type Consumer interface {
 	// Assign makes partitions the whole assignment. It is for consumers outside
 	// a group.
@@ -97,6 +97,16 @@ type Pauser interface {
 	Pause(partitions []TopicPartition)
 	// Resume continues fetching the partitions.
 	Resume(partitions []TopicPartition)
+}
+
+// RebalanceNotifier is a [Consumer] that can tell during a round that a
+// rebalance waits for the next Poll. A runner then keeps what it has not begun to
+// process for the round behind it, and processors see it in
+// [Context.RebalancePending].
+type RebalanceNotifier interface {
+	// NotifyRebalance makes the consumer call pending, on any goroutine, when a
+	// rebalance begins to wait. It replaces the function of an earlier call.
+	NotifyRebalance(pending func())
 }
 
 // PollBounder is a [Consumer] whose polls can be bounded.

@@ -48,7 +48,8 @@ type GroupRunner struct {
 	snapshots SnapshotStore
 	journal   JournalStore
 
-	stats statsRecorder
+	stats  statsRecorder
+	signal *rebalanceSignal
 
 	turn      chan struct{} // holds a token while a round, restore or close runs
 	closeOnce sync.Once
@@ -168,6 +169,7 @@ func newRunner(built *BuiltTopology, topics []string, consumer Consumer, produce
 		turn:       make(chan struct{}, 1),
 		partitions: map[int]*logicalPartition{},
 		restored:   map[int]restoredPartition{},
+		signal:     newRebalanceSignal(),
 	}
 	r.stats.stats.PendingEpoch = NoEpoch
 	return r
@@ -183,6 +185,10 @@ func (r *GroupRunner) findSeams() {
 	r.pauser, _ = r.consumer.(Pauser)
 	r.snapshots, _ = r.settings.store.(SnapshotStore)
 	r.journal, _ = r.settings.store.(JournalStore)
+	if notifier, ok := r.consumer.(RebalanceNotifier); ok {
+		r.topology.signal = r.signal
+		notifier.NotifyRebalance(r.signal.raise)
+	}
 	if bounder, ok := r.consumer.(PollBounder); ok && r.settings.pollRecords > 0 {
 		bounder.BoundPolls(r.settings.pollRecords)
 	}

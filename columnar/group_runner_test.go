@@ -325,11 +325,11 @@ func TestRunnerRefusesBadArguments(t *testing.T) {
 		{"nil logger", []GroupRunnerOption{WithLogger(nil)}, "the logger is nil"},
 		{"nil option", []GroupRunnerOption{nil}, "group runner option 0 is nil"},
 		{"numbers", []GroupRunnerOption{
-			WithParallelism(0), WithMaxInFlight(0), WithMaxPollRecords(0), WithSnapshotInterval(-1), WithMissingState(9), WithHeldBytes(0),
+			WithParallelism(0), WithMaxInFlight(0), WithMaxPollRecords(0), WithSnapshotInterval(-1), WithMissingState(9), WithOutOfRange(9), WithHeldBytes(0),
 			WithAlignmentDeadline(-1), WithPollTimeout(-1), WithBackoff(2, 1), WithCloseTimeout(-1),
 		}, strings.Join([]string{
 			"0 records a poll", "parallelism of 0 partitions", "0 records in flight", "snapshot interval -1ns is negative",
-			"unknown missing state policy 9", "0 held bytes", "alignment deadline -1ns is negative", "poll timeout -1ns is negative",
+			"unknown missing state policy 9", "unknown out of range policy 9", "0 held bytes", "alignment deadline -1ns is negative", "poll timeout -1ns is negative",
 			"back-off from 2ns to 1ns", "close timeout -1ns is negative",
 		}, "\n")},
 	}

@@ -21,6 +21,9 @@ type Hooks struct {
 	Recovery func(RecoveryInfo)
 	// Snapshot is called when a snapshot was saved, or could not be.
 	Snapshot func(SnapshotInfo, time.Duration, error)
+	// Gap is called when a partition goes on behind records that were deleted
+	// before they were processed, see [WithOutOfRange].
+	Gap func(GapInfo)
 	// Damage is called when a damaged snapshot is passed over for an older one.
 	Damage func(error)
 	// CutSkipped is called when a cut is not aligned on, with the reason.
@@ -60,6 +63,7 @@ func (h Hooks) Join(other Hooks) Hooks {
 		Round:      join1(h.Round, other.Round),
 		Rebalance:  join1(h.Rebalance, other.Rebalance),
 		Recovery:   join1(h.Recovery, other.Recovery),
+		Gap:        join1(h.Gap, other.Gap),
 		Damage:     join1(h.Damage, other.Damage),
 		Error:      join1(h.Error, other.Error),
 		CutSkipped: join2(h.CutSkipped, other.CutSkipped),

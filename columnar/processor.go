@@ -77,6 +77,7 @@ type Context struct {
 	forwarded []arrow.RecordBatch
 	mem       memory.Allocator
 	partition int
+	pending   <-chan struct{}
 }
 
 // Forward passes batch to the children of the node and takes ownership of it,
@@ -105,6 +106,14 @@ func (c *Context) Allocator() memory.Allocator {
 	}
 	return c.mem
 }
+
+// RebalancePending returns a channel that is closed when a rebalance of the
+// consumer group waits for the round to end: what takes long should be cut
+// short, with a retriable error if need be. A member that lets the group wait
+// for longer than the rebalance timeout loses its partitions, and its round is
+// in vain. The channel is nil, so never ready, outside a [GroupRunner] and with a
+// consumer that is no [RebalanceNotifier].
+func (c *Context) RebalancePending() <-chan struct{} { return c.pending }
 
 // Partition returns the logical partition that is processed.
 func (c *Context) Partition() int { return c.partition }

@@ -210,6 +210,9 @@ func (r *GroupRunner) fetch(rd *round) error {
 	if r.runnable() {
 		timeout = 0
 	}
+	if waited, raised := r.signal.lower(); raised {
+		r.stats.add(func(s *RuntimeStats) { s.LongestRebalanceWait = max(s.LongestRebalanceWait, waited) })
+	}
 	r.mu.Lock()
 	r.phase, r.pollContext = phasePolling, rd.poll
 	r.mu.Unlock()
@@ -218,13 +221,13 @@ func (r *GroupRunner) fetch(rd *round) error {
 	r.phase, r.pollContext = phaseBusy, nil
 	r.mu.Unlock()
 	rd.metadata = r.consumer.GroupMetadata()
-	if err != nil {
-		return fmt.Errorf("columnar: polling: %w", err)
-	}
 	for _, p := range r.partitions {
 		for _, progress := range p.topics {
-			progress.sought = false
+			progress.sought = progress.sought && err != nil
 		}
+	}
+	if err != nil {
+		return r.passGaps(rd.ctx, fmt.Errorf("columnar: polling: %w", err))
 	}
 	for _, tp := range slices.SortedFunc(maps.Keys(fetched), compareTopicPartitions) {
 		records := fetched[tp]
@@ -306,7 +309,13 @@ func (r *GroupRunner) saveBases(rd *round) error {
 // outputs in ascending order.
 func (r *GroupRunner) process(rd *round) error {
 	failures := make([]error, len(rd.work))
-	run := func(i int) { failures[i] = r.processPartition(rd.work[i]) }
+	begun := make([]bool, len(rd.work))
+	run := func(i int) {
+		// The first partition runs in any case, so that each round gets on.
+		if begun[i] = i == 0 || !r.signal.raised(); begun[i] {
+			failures[i] = r.processPartition(rd.work[i])
+		}
+	}
 	if len(rd.work) == 1 || r.settings.parallelism == 1 {
 		for i := range rd.work {
 			if run(i); failures[i] != nil {
@@ -324,11 +333,26 @@ func (r *GroupRunner) process(rd *round) error {
 	if err := errors.Join(failures...); err != nil {
 		return err
 	}
+	r.postpone(rd, begun)
 	for _, work := range rd.work {
 		rd.outputs = append(rd.outputs, work.outputs...)
 		rd.outputs = append(rd.outputs, r.deadLetters(work.excluded)...)
 	}
 	return nil
+}
+
+// postpone leaves what a round has not begun to process to the next one.
+func (r *GroupRunner) postpone(rd *round, begun []bool) {
+	work := rd.work[:0]
+	for i, one := range rd.work {
+		if begun[i] {
+			work = append(work, one)
+		}
+	}
+	if len(work) < len(rd.work) {
+		r.stats.add(func(s *RuntimeStats) { s.RoundsCutShort++ })
+	}
+	rd.work = work
 }
 
 // processInParallel runs partitions at once. A panic of user code goes on in the

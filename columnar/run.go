@@ -184,7 +184,7 @@ func (r *run) advanceTime(i int, instance *instance) error {
 // call runs code of the user and takes over what it forwards, also when it
 // fails or panics.
 func (r *run) call(i int, topic string, input arrow.RecordBatch, process func(*Context) error) error {
-	ctx := &Context{mem: r.topology.mem, partition: r.partition}
+	ctx := &Context{mem: r.topology.mem, partition: r.partition, pending: r.topology.signal.channel()}
 	defer func() {
 		owned := make(map[arrow.RecordBatch]bool, len(ctx.forwarded))
 		for _, batch := range ctx.forwarded {

@@ -73,6 +73,7 @@ type runnerSettings struct {
 	pollRecords      int
 	snapshotInterval time.Duration
 	missingState     MissingStatePolicy
+	outOfRange       OutOfRangePolicy
 	strictSnapshots  bool
 	allowUnmapped    bool
 	allowUncovered   bool
@@ -312,6 +313,7 @@ func (s *runnerSettings) validate() error {
 		{s.maxInFlight < 1, fmt.Sprintf("%d records in flight", s.maxInFlight)},
 		{s.snapshotInterval < 0, fmt.Sprintf("snapshot interval %v is negative", s.snapshotInterval)},
 		{s.missingState < MissingStateFail || s.missingState > MissingStateEmpty, fmt.Sprintf("unknown missing state policy %d", s.missingState)},
+		{s.outOfRange < OutOfRangeFail || s.outOfRange > OutOfRangeLatest, fmt.Sprintf("unknown out of range policy %d", s.outOfRange)},
 		{s.heldBytes < 1, fmt.Sprintf("%d held bytes", s.heldBytes)},
 		{s.alignment < 0, fmt.Sprintf("alignment deadline %v is negative", s.alignment)},
 		{s.pollTimeout < 0, fmt.Sprintf("poll timeout %v is negative", s.pollTimeout)},

@@ -21,6 +21,12 @@ type RuntimeStats struct {
 	TransactionsAborted int64
 	CommitsUnknown      int64 // commits whose outcome had to be found out
 
+	Gaps        int64 // partitions that went on behind deleted records
+	OffsetsLost int64 // in those gaps
+
+	RoundsCutShort       int64         // because a rebalance waited for their end
+	LongestRebalanceWait time.Duration // that a rebalance waited for a round to end
+
 	PartitionsAssigned int64
 	PartitionsRevoked  int64
 	PartitionsLost     int64

@@ -55,8 +55,9 @@ type groupConsumer struct {
 
 	metadata groupMetadata // written by Poll
 
-	calling   atomic.Bool // a callback runs
-	disturbed atomic.Bool // partitions were taken since settle last ran
+	calling   atomic.Bool            // a callback runs
+	disturbed atomic.Bool            // partitions were taken since settle last ran
+	pending   atomic.Pointer[func()] // told when a rebalance waits
 
 	listener   columnar.RebalanceListener
 	subscribed bool
@@ -350,7 +351,15 @@ func (g *groupConsumer) blocked(map[string][]int32) {
 	if g.settings.rebalancePending != nil {
 		g.settings.rebalancePending()
 	}
+	if pending := g.pending.Load(); pending != nil {
+		(*pending)()
+	}
 }
+
+// NotifyRebalance makes the member call pending, on a goroutine of the client,
+// whenever a rebalance waits for its next Poll. A runner uses it; for functions of
+// one's own there is [WithRebalancePending].
+func (g *groupConsumer) NotifyRebalance(pending func()) { g.pending.Store(&pending) }
 
 // begin learns where reading of new partitions begins. Partitions without a
 // commit begin at the log start, which is looked up here so that the position

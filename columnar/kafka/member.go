@@ -33,6 +33,7 @@ var (
 	_ columnar.OffsetRangeReader = (*Member)(nil)
 	_ columnar.PartitionCounter  = (*Member)(nil)
 	_ columnar.Pauser            = (*Member)(nil)
+	_ columnar.RebalanceNotifier = (*Member)(nil)
 	_ columnar.PollBounder       = (*Member)(nil)
 	_ columnar.Producer          = (*Member)(nil)
 )

@@ -52,7 +52,8 @@ type faults struct {
 	mu    sync.Mutex
 	point point
 	left  int
-	first map[int]int64 // first offset of the latest batch, by partition
+	first map[int]int64                   // first offset of the latest batch, by partition
+	hold  func(rebalance <-chan struct{}) // called once, by a processor
 }
 
 func (f *faults) arm(p point, times int) {
@@ -104,7 +105,12 @@ func (y *tally) Process(ctx *columnar.Context, batch arrow.RecordBatch) error {
 		y.faults.first = map[int]int64{}
 	}
 	y.faults.first[ctx.Partition()] = offsets.Value(0)
+	hold := y.faults.hold
+	y.faults.hold = nil
 	y.faults.mu.Unlock()
+	if hold != nil {
+		hold(ctx.RebalancePending())
+	}
 	builder := array.NewRecordBuilder(ctx.Allocator(), tallySchema)
 	defer builder.Release()
 	values := batch.Column(0).(*array.String)

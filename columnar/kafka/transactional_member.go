@@ -44,6 +44,7 @@ var (
 	_ columnar.OffsetRangeReader            = (*TransactionalMember)(nil)
 	_ columnar.PartitionCounter             = (*TransactionalMember)(nil)
 	_ columnar.Pauser                       = (*TransactionalMember)(nil)
+	_ columnar.RebalanceNotifier            = (*TransactionalMember)(nil)
 	_ columnar.PollBounder                  = (*TransactionalMember)(nil)
 	_ columnar.Producer                     = (*TransactionalMember)(nil)
 	_ columnar.TransactionalProducer        = (*TransactionalMember)(nil)
