@@ -215,14 +215,23 @@ func (p *CutPublisher) publish(ctx context.Context, every time.Duration) (column
 	if err != nil {
 		p.drop()
 		if errors.As(err, new(*columnar.FencedError)) {
-			if p.settings.acquire == nil {
-				p.fenced = err
-			} else {
-				err = errors.Join(err, p.step())
-			}
+			err = p.replaced(ctx, err)
 		}
 	}
 	return cut, err
+}
+
+// replaced decides what a fence means. In an election the one that fenced may
+// have led before and not know that it is over.
+func (p *CutPublisher) replaced(ctx context.Context, err error) error {
+	if p.settings.acquire == nil {
+		p.fenced = err
+		return err
+	}
+	if renewable, ok := p.leadership.(RenewableLeadership); ok && renewable.Renew(ctx) == nil {
+		return err
+	}
+	return errors.Join(err, p.step())
 }
 
 // lead waits for the leadership and returns a context that ends with it.
@@ -286,10 +295,34 @@ func (p *CutPublisher) why(ctx context.Context, err error) error {
 
 // openTerm starts a client under the group's transactional id, which fences
 // the publisher before and ends what that one left open.
+//
+// The leadership is renewed before that, so as not to fence a successor, and
+// after it: whoever leads later comes later to the transactional id too.
 func (p *CutPublisher) openTerm(ctx context.Context) error {
 	if p.producer != nil {
 		return nil
 	}
+	if err := p.renew(ctx); err != nil {
+		return err
+	}
+	if err := p.fencePredecessor(ctx); err != nil {
+		return err
+	}
+	return p.renew(ctx)
+}
+
+func (p *CutPublisher) renew(ctx context.Context) error {
+	renewable, ok := p.leadership.(RenewableLeadership)
+	if !ok {
+		return nil
+	}
+	if err := renewable.Renew(ctx); err != nil {
+		return fmt.Errorf("kafka: lead the cuts of %q: %w", p.group, err)
+	}
+	return nil
+}
+
+func (p *CutPublisher) fencePredecessor(ctx context.Context) error {
 	id := "krabka-barrier-" + p.group
 	producer, err := connect(forProducer, p.callers,
 		append(producing(), owned{name: "TransactionalID", opt: kgo.TransactionalID(id), want: id}),

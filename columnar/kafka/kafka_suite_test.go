@@ -36,6 +36,8 @@ var suite = []suiteTest{
 	{"cuts beyond the retained are deleted", testRetainedCuts},
 	{"publisher leads before it publishes", testPublisherLeads},
 	{"publishers run under an election", testPublisherRuns},
+	{"late leader publishes nothing", testLateLeaderPublishesNothing},
+	{"one publisher of three publishes", testOnePublisherOfThree},
 	{"barrier topic must be compacted", testBarrierTopicIsChecked},
 }
 

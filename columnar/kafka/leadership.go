@@ -10,6 +10,9 @@ import (
 
 // Leadership is a role that this process holds. A leadership of package
 // coordination is one.
+//
+// A [CutPublisher] asks one that is a [RenewableLeadership] whether it still
+// leads before it publishes its first cut.
 type Leadership interface {
 	// Done returns a channel that closes when the leadership ends.
 	Done() <-chan struct{}
@@ -17,6 +20,16 @@ type Leadership interface {
 	Err() error
 	// Resign gives the leadership up.
 	Resign(ctx context.Context) error
+}
+
+// RenewableLeadership is a [Leadership] that can prove itself. A leadership of
+// package coordination is one.
+type RenewableLeadership interface {
+	Leadership
+	// Renew returns nil only if the process led at some moment during the
+	// call. When it finds that the leadership is over, Done is closed before
+	// it returns.
+	Renew(ctx context.Context) error
 }
 
 // WithLeadership makes a [CutPublisher] publish only while it leads. acquire
@@ -27,7 +40,13 @@ type Leadership interface {
 //		return coordination.AcquireLeadership(ctx, transport, role, member)
 //	})
 //
-// Without it the caller takes care that one process publishes for a group.
+// A process that was suspended may learn late that another one leads. A
+// [RenewableLeadership] keeps it from publishing then: the publisher renews the
+// leadership once it has fenced the publisher before, so a successor, which
+// comes later, fences it before it publishes anything.
+//
+// Without WithLeadership the caller takes care that one process publishes for a
+// group.
 func WithLeadership(acquire func(ctx context.Context) (Leadership, error)) kgo.Opt {
 	return newOption("WithLeadership", forPublisher, func(s *settings) error {
 		if acquire == nil {

@@ -20,8 +20,9 @@ const roleVariable = "KRABKA_TEST_ROLE"
 
 // roles are the programs that the test binary can be.
 var roles = map[string]func() error{
-	"broker": serveBroker,
-	"member": runMember,
+	"broker":    serveBroker,
+	"member":    runMember,
+	"publisher": runPublisher,
 }
 
 func TestMain(m *testing.M) {
