@@ -102,18 +102,21 @@ func (p *CutPublisher) EnsureTopic(ctx context.Context) error {
 // partial if a partition has no leader.
 //
 // With [WithLeadership] it first waits for the leadership. Errors:
-// [columnar.FencedError] when another publisher has taken over;
-// [columnar.TopicError] for a topic that does not exist; whatever the election
-// returns. An error that is retriable leaves the question open whether the cut
-// was published; the next Publish finds out and takes the next epoch.
+// [columnar.FencedError] when another publisher has taken over; the reason why
+// the leadership ended when it is over, after which the next Publish waits for
+// another one; [columnar.TopicError] for a topic that does not exist; whatever
+// the election returns. An error that is retriable leaves the question open
+// whether the cut was published; the next Publish finds out and takes the next
+// epoch.
 func (p *CutPublisher) Publish(ctx context.Context) (columnar.BarrierCut, error) {
 	return p.publish(ctx, 0)
 }
 
 // Run publishes a cut at once and then one every so often, until ctx ends,
-// which is no error. Failures that may pass are retried with a growing pause.
-// With [WithLeadership] it waits for the leadership, resigns when it returns,
-// and waits again after losing it; without, a [columnar.FencedError] ends it.
+// which is no error. Failures that may pass are retried with a growing pause,
+// and so is every error of the election. With [WithLeadership] it waits for the
+// leadership, resigns when it returns, and waits again after losing it; without,
+// a [columnar.FencedError] ends it.
 func (p *CutPublisher) Run(ctx context.Context, every time.Duration) error {
 	if every <= 0 {
 		return fmt.Errorf("kafka: publish cuts of %q: interval %v is not positive", p.group, every)

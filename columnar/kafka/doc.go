@@ -62,6 +62,11 @@
 // lies before it is committed or aborted for good. The records of one transaction
 // can lie on both sides.
 //
+// Several processes may run a publisher for a group if [WithLeadership] elects
+// the one that publishes. Each cut is a transaction that the publisher before
+// cannot bring in late, and a [RenewableLeadership] also keeps a process from
+// publishing that was suspended and does not know that another one leads.
+//
 // # Concurrency
 //
 //	Member, TransactionalMember   Poll, Seek, commits and transactions by one goroutine at a time, the rest by any
