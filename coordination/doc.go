@@ -95,16 +95,40 @@
 // first error of its transport, which retries what a retry settles; [Run]
 // competes again and is what a service calls.
 //
-//	error               when                                         what to do
-//	ErrFenced           another member holds the role                stop the work; compete again
-//	ErrNotHeld          the leadership was resigned or had ended     compete again
-//	ErrLeaseExpired     no renewal in time, or the window is over    stop the work; compete again
-//	ErrDuplicateMember  another process uses the member id           give each instance its own id
-//	ErrTransportClosed  the transport was closed                     none
-//	ErrOutcomeUnknown   a write that may be committed                read the topic, see OutcomeUnknownError
-//	ErrInvalidOption    an option or a combination of options        fix the call
-//	FormatError         a record of the topic does not decode        remove it, see WithSkipMalformed
-//	StaleCredentialError, ErrCredentialConflict                      refuse the command
+//	error                    when                                         what to do
+//	ErrFenced                another member holds the role                stop the work; compete again
+//	ErrNotHeld               the leadership was resigned or had ended     compete again
+//	ErrLeaseExpired          no renewal in time, or the window is over    stop the work; compete again
+//	ErrDuplicateMember       another process uses the member id           give each instance its own id
+//	ErrTransportClosed       the transport was closed                     none
+//	ErrOutcomeUnknown        a write that may be committed                read the topic, see OutcomeUnknownError
+//	ErrInvalidOption         an option or a combination of options        fix the call
+//	ErrCredentialConflict    token and sequence contradict each other     refuse the command; look at the topic
+//	StaleCredentialError     a command of a deposed leader                refuse the command
+//	FormatError              a record of the topic does not decode        remove it, see WithSkipMalformed
+//	KafkaError               a request that could not be finished         try again where Retriable says so
+//	AuthorizationError       a permission or the login is missing         grant it; it names the resource
+//	TopicError               a topic or partition that does not exist     create it, see CreateTopic
+//	TopicConfigError         the coordination topic has other settings    change the topic or WithPartitions
+//	TransactionTimeoutError  the lease is longer than brokers allow       shorten it, or allow it
+//
+// A call that its context ended returns an error that matches the context's.
+//
+// # Concurrency
+//
+//	Leadership, GuardedWriter, DeviceGuard   safe for concurrent use; writes of one leadership take turns
+//	KafkaTransport                           safe for concurrent use; roles do not wait for each other
+//	ManualClock, SystemClock                 safe for concurrent use
+//	Transport, StateReader, Clock            implementations must be safe for concurrent use
+//	AcquireLeadership, Run and the rest      may be called concurrently, also for one role and one transport
+//	CredentialStore                          called by one goroutine at a time
+//	RoleStateBuilder                         not safe for concurrent use
+//	Observer, KafkaHooks                     functions are called by several goroutines, with no lock held
+//	Callbacks                                OnAcquired and OnLost on the goroutine of Run, OnLeaderChange on another
+//	Role, MemberID, FencingToken and other values   may be copied and shared
+//
+// A leadership has two goroutines until it ends, and Run up to three more. A
+// transport has those of two clients, and Close ends them.
 //
 // # Clocks
 //

@@ -162,6 +162,89 @@ func ExampleDescribeLeadership() {
 	// a deposed member writes: false
 }
 
+// The first member leads, and the second waits until its context ends. After
+// the first one has left, the second leads at once. The fake stands for a
+// coordination.KafkaTransport.
+func ExampleAcquireLeadership() {
+	transport := newFull()
+	role, err := coordination.NewRole("payments.dispatcher")
+	if err != nil {
+		log.Fatal(err)
+	}
+	compete := func(name string, wait time.Duration) (*coordination.Leadership, error) {
+		member, err := coordination.NewMemberID(name)
+		if err != nil {
+			return nil, err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		defer cancel()
+		return coordination.AcquireLeadership(ctx, transport, role, member)
+	}
+
+	first, err := compete("node-1", time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(first.Member(), "leads with token", first.Token())
+	_, err = compete("node-2", 10*time.Millisecond)
+	fmt.Println("node-2 waits in vain:", errors.Is(err, context.DeadlineExceeded))
+
+	if err := first.Leave(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("node-1 is out:", errors.Is(first.Err(), coordination.ErrNotHeld))
+	second, err := compete("node-2", time.Minute)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(second.Member(), "leads with token", second.Token())
+	fmt.Println("the sequence grows:", second.Sequence() > first.Sequence())
+	if err := second.Resign(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// node-1 leads with token 1:0
+	// node-2 waits in vain: true
+	// node-1 is out: true
+	// node-2 leads with token 1:1
+	// the sequence grows: true
+}
+
+// A leader writes through its guard. Once another process took the role, the
+// broker refuses its write, and the leadership is over.
+func ExampleLeadership_Guard() {
+	transport := newFull()
+	role, err := coordination.NewRole("payments.dispatcher")
+	if err != nil {
+		log.Fatal(err)
+	}
+	member, err := coordination.NewMemberID("node-1")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	leadership, err := coordination.AcquireLeadership(ctx, transport, role, member)
+	if err != nil {
+		log.Fatal(err)
+	}
+	guard, err := leadership.Guard()
+	if err != nil {
+		log.Fatal(err)
+	}
+	command := coordination.GuardedRecord{Topic: "commands", Partition: 3, Key: []byte("order-7"), Value: []byte("dispatch")}
+	fmt.Println("while it leads:", guard.Write(ctx, command))
+
+	transport.supersede(role) // as another process does
+	err = guard.Write(ctx, command)
+	fmt.Println("after that it is fenced:", errors.Is(err, coordination.ErrFenced))
+	<-leadership.Done()
+	fmt.Println("for good:", errors.Is(guard.Write(ctx, command), coordination.ErrNotHeld))
+	// Output:
+	// while it leads: <nil>
+	// after that it is fenced: true
+	// for good: true
+}
+
 // A service competes for a role and does its work while it holds it. The fake
 // stands for a coordination.KafkaTransport.
 func ExampleRun() {
@@ -191,6 +274,7 @@ func ExampleRun() {
 			<-ctx.Done()
 			return nil
 		},
+		// Not for a leadership that Run resigns, as it does here in the end.
 		OnLost: func(err error) { fmt.Println("lost:", err) },
 	})
 	fmt.Println("stopped:", err)
@@ -203,7 +287,7 @@ func ExampleRun() {
 // A device remembers the highest leadership whose command it accepted.
 func ExampleDeviceGuard() {
 	ctx := context.Background()
-	guard, err := coordination.NewDeviceGuard(ctx, new(memoryStore)) // a durable store in practice
+	guard, err := coordination.NewDeviceGuard(ctx, new(memoryStore)) // a durable store, in a device
 	if err != nil {
 		log.Fatal(err)
 	}
