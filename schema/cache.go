@@ -200,7 +200,8 @@ type localSchema struct {
 	text        string
 	messageType string
 	references  []Reference
-	broken      error // why the schema cannot be resolved; nil in order
+	dialect     *jsonDialect // of a JSON Schema; nil: the default
+	broken      error        // why the schema cannot be resolved; nil in order
 }
 
 // identity tells local schemas apart. White space in JSON does not count.
@@ -212,6 +213,9 @@ func (l localSchema) identity() string {
 		}
 	}
 	write(l.kind.String(), compacted(l.kind, l.text), l.messageType)
+	if l.dialect != nil {
+		write(l.dialect.key())
+	}
 	if l.broken != nil {
 		write(l.broken.Error())
 	}

@@ -114,15 +114,15 @@ func checkHistory[S any](history []S, candidate S, mode CompatibilityMode, viola
 
 // latestReads reports why the latest schema of a subject cannot read what the
 // local one describes; nil when it can.
-func latestReads(latest, local *writerSchema) error {
-	history := []ResolvedSchema{local.sources()}
+func latestReads(latest *writerSchema, local localSchema) error {
+	history := []ResolvedSchema{localTarget(local, latest.id.id).sources()}
 	var result CompatibilityResult
 	var err error
 	switch latest.kind {
 	case KindAvro:
 		result, err = CheckAvroCompatibility(history, latest.sources(), Backward)
 	case KindJSON:
-		result, err = CheckJSONCompatibility(history, latest.sources(), Backward)
+		result, err = CheckJSONCompatibility(history, latest.sources(), Backward, understoodAs(local.dialect))
 	default:
 		return nil
 	}

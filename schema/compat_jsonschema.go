@@ -32,6 +32,19 @@ func WithCompatibilityDialect(dialect JSONDialect) JSONCompatibilityOption {
 	return func(c *jsonCompatibility) { c.draft = dialect.draft() }
 }
 
+// understoodAs reads schemas as a serde with a dialect does.
+func understoodAs(dialect *jsonDialect) JSONCompatibilityOption {
+	return func(c *jsonCompatibility) {
+		if dialect == nil {
+			return
+		}
+		lenient := c.compileRegexp
+		if c.jsonDialect = *dialect; c.compileRegexp == nil {
+			c.compileRegexp = lenient
+		}
+	}
+}
+
 // JSONCompatibility compares two JSON Schemas without references. Every
 // violation is listed with its dotted path; the root's is empty. Schemas that
 // do not compile are an error.

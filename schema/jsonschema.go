@@ -64,6 +64,9 @@ func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role,
 		f.tree = o.json.unmarshal == nil
 	}
 	spec := serdeSpec{kind: KindJSON, text: schemaText}
+	if o.json.key() != new(jsonDialect).key() {
+		spec.dialect = &o.json.jsonDialect
+	}
 	if object, ok := document.(map[string]any); ok {
 		spec.recordName, _ = object["title"].(string)
 	}

@@ -78,6 +78,15 @@ type jsonDialect struct {
 	compileRegexp func(pattern string) (JSONRegexp, error) // nil: package regexp
 }
 
+// key tells dialects apart, except for the functions that compile patterns.
+func (d *jsonDialect) key() string {
+	version := ""
+	if d.draft != nil {
+		version = d.draft.String()
+	}
+	return fmt.Sprint(version, d.assertFormats, d.ignoreFormats, d.compileRegexp != nil)
+}
+
 func (o *serdeOptions) onlyJSON(name string) { o.only(KindJSON, name) }
 
 // WithJSONDialect sets the dialect of schemas that do not name one in $schema.

@@ -251,7 +251,7 @@ func (c *SchemaCache) resolveLatest(ctx context.Context, local localSchema) (*re
 		return nil, "", fmt.Errorf("latest schema %d is %v, the local one is %v", latest.ID, target.kind, local.kind)
 	}
 	if c.checkLatest {
-		if err := latestReads(target, localTarget(local, target.id.id)); err != nil {
+		if err := latestReads(target, local); err != nil {
 			return nil, "", fmt.Errorf("latest schema %d cannot read what the local schema describes: %w", latest.ID, err)
 		}
 	}
@@ -359,9 +359,10 @@ func report(entries []*subjectEntry, outcomes []PrewarmedSchema) PrewarmReport {
 }
 
 // differs reports whether two schemas of a subject are more than two messages of
-// one file.
+// one file, or one text in two dialects.
 func (l localSchema) differs(other localSchema) bool {
 	l.messageType, other.messageType = "", ""
+	l.dialect, other.dialect = nil, nil
 	return l.identity() != other.identity()
 }
 

@@ -311,6 +311,52 @@ func TestUseLatestRefusesASchemaThatCannotReadTheLocalOne(t *testing.T) {
 	}
 }
 
+// A tuple in the array form of items is one up to 2019-09, and no schema in
+// 2020-12; prefixItems are the other way round.
+func TestUseLatestComparesInTheDialectOfTheSerde(t *testing.T) {
+	double := newInProcessRegistry(t)
+	double.register("t-value", NewSchema{Kind: KindJSON, Schema: `{"prefixItems":[{"type":"integer"}]}`})
+	double.register("p-value", NewSchema{Kind: KindJSON, Schema: `{"type":"string","pattern":"^(?=a)"}`})
+	const local = `{"type":"array","prefixItems":[{"type":"string"}]}`
+	for name, tt := range map[string]struct {
+		topic, text string
+		options     []SerdeOption
+		want        string
+	}{
+		"default":      {"t", local, nil, ""},
+		"2020-12":      {"t", local, []SerdeOption{WithJSONDialect(JSONDraft2020)}, "latest schema 1 cannot read what the local schema describes: BACKWARD: "},
+		"own patterns": {"p", `{"const":"abc"}`, []SerdeOption{WithJSONRegexp(prefixPattern)}, ""},
+		"own patterns that differ": {"p", `{"const":"xbc"}`, []SerdeOption{WithJSONRegexp(prefixPattern)},
+			"latest schema 2 cannot read what the local schema describes: BACKWARD: "},
+	} {
+		cache := double.cache(WithRegisterMode(UseLatest))
+		newJSONSerde[any](t, tt.text, cache, true, tt.options...).RegisterSubject(tt.topic)
+		err := cache.Prewarm(t.Context())
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: error is %v, want %q", name, err, tt.want)
+		}
+	}
+
+	// One text in two dialects is no conflict, and each is compared in its own.
+	cache := double.cache(WithRegisterMode(UseLatest))
+	newJSONSerde[any](t, local, cache, true).RegisterSubject("t")
+	newJSONSerde[any](t, local, cache, true, WithJSONDialect(JSONDraft2020)).RegisterSubject("t")
+	report := cache.PrewarmReport(t.Context())
+	if len(report.Schemas) != 2 || len(report.Conflicts) != 0 || report.Failures["t-value"] == nil || report.Resolved["t-value"] != 1 {
+		t.Errorf("report is %+v", report)
+	}
+}
+
+// prefixPattern knows the patterns ^(?=x) alone.
+func prefixPattern(pattern string) (JSONRegexp, error) {
+	return lookAhead(pattern), nil
+}
+
+type lookAhead string
+
+func (l lookAhead) MatchString(s string) bool { return strings.HasPrefix(s, string(l)[4:5]) }
+func (l lookAhead) String() string            { return string(l) }
+
 func TestUseLatestWithoutATextLeavesReadingToTheID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		double := newInProcessRegistry(t)

@@ -94,6 +94,7 @@ type serdeSpec struct {
 	recordName string
 	// references are those of the local schema; an option replaces them.
 	references []Reference
+	dialect    *jsonDialect // of a JSON Schema; nil: the default
 }
 
 // serdeCore is the part that the serdes of all formats share. They embed it.
@@ -119,7 +120,9 @@ type serdeCore[T any] struct {
 func (s *serdeCore[T]) init(spec serdeSpec, cache *SchemaCache, role Role, options serdeOptions, format format[T]) error {
 	s.cache, s.role, s.options, s.format = cache, role, options, format
 	s.recordName = spec.recordName
-	s.local = localSchema{kind: spec.kind, text: spec.text, messageType: spec.messageType, references: spec.references}
+	s.local = localSchema{
+		kind: spec.kind, text: spec.text, messageType: spec.messageType, references: spec.references, dialect: spec.dialect,
+	}
 	if options.references != nil {
 		s.local.references = options.references
 	}
