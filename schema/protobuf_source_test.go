@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/dynamicpb"
+	"pgregory.net/rapid"
 )
 
 func mustParseProto(tb testing.TB, text string, imports map[string]string) protoreflect.FileDescriptor {
@@ -26,7 +27,7 @@ func mustParseProto(tb testing.TB, text string, imports map[string]string) proto
 	return file
 }
 
-func serialized(tb testing.TB, file protoreflect.FileDescriptor) string {
+func serialized(tb rapid.TB, file protoreflect.FileDescriptor) string {
 	tb.Helper()
 	data, err := proto.Marshal(protodesc.ToFileDescriptorProto(file))
 	if err != nil {
