@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path"
@@ -88,6 +89,9 @@ var docRules = map[string]func(tree fs.FS, pages []*page, code []*goFile) []stri
 	"code in pages is compiled code":       fenceProblems,
 	"links lead somewhere":                 linkProblems,
 	"errors in headings exist":             troubleProblems,
+	"errors have their trouble described":  errorProblems,
+	"code in pages has a language":         languageProblems,
+	"settings are listed":                  settingProblems,
 	"commands are targets":                 commandProblems,
 	"every page is in the index":           indexProblems,
 	"pages promise nothing":                promiseProblems,
@@ -199,6 +203,100 @@ func containsInOrder(text string, parts []string) bool {
 		text = rest
 	}
 	return true
+}
+
+// errorProblems finds exported error types and values of the packages around
+// runners that docs/troubleshooting.md does not name.
+func errorProblems(_ fs.FS, pages []*page, code []*goFile) []string {
+	i := slices.IndexFunc(pages, func(p *page) bool { return p.path == "docs/troubleshooting.md" })
+	if i < 0 {
+		return nil
+	}
+	var problems []string
+	for _, f := range code {
+		if f.isTest() || !slices.Contains([]string{"columnar", "columnar/kafka"}, f.dir()) {
+			continue
+		}
+		for _, name := range exportedErrors(f.ast) {
+			if !strings.Contains(pages[i].text, name+"`") {
+				problems = append(problems, fmt.Sprintf("%s: does not say what to do about %s", pages[i].path, name))
+			}
+		}
+	}
+	return problems
+}
+
+// exportedErrors returns the names of exported types with a method Error, and of
+// exported variables that begin with Err.
+func exportedErrors(file *ast.File) []string {
+	var names []string
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			if decl.Recv == nil || decl.Name.Name != "Error" {
+				continue
+			}
+			receiver := decl.Recv.List[0].Type
+			if star, ok := receiver.(*ast.StarExpr); ok {
+				receiver = star.X
+			}
+			if name, ok := receiver.(*ast.Ident); ok && name.IsExported() {
+				names = append(names, name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				if value, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.VAR && strings.HasPrefix(value.Names[0].Name, "Err") {
+					names = append(names, value.Names[0].Name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// settings are the types of the options that a service is run with.
+var settings = []string{"GroupRunnerOption", "CutReaderOption", "FileStateStoreOption", "kgo.Opt"}
+
+// settingProblems finds options of the packages around runners that
+// docs/operations.md does not name.
+func settingProblems(_ fs.FS, pages []*page, code []*goFile) []string {
+	i := slices.IndexFunc(pages, func(p *page) bool { return p.path == "docs/operations.md" })
+	if i < 0 {
+		return nil
+	}
+	var problems []string
+	for _, f := range code {
+		if f.isTest() || !slices.Contains([]string{"columnar", "columnar/kafka"}, f.dir()) {
+			continue
+		}
+		for _, decl := range f.ast.Decls {
+			option, ok := decl.(*ast.FuncDecl)
+			if !ok || option.Recv != nil || !strings.HasPrefix(option.Name.Name, "With") || option.Type.Results == nil {
+				continue
+			}
+			if !slices.Contains(settings, types.ExprString(option.Type.Results.List[0].Type)) {
+				continue
+			}
+			if !strings.Contains(pages[i].text, "`"+option.Name.Name+"`") {
+				problems = append(problems, fmt.Sprintf("%s: does not list the setting %s", pages[i].path, option.Name.Name))
+			}
+		}
+	}
+	return problems
+}
+
+// languageProblems finds fenced code without a language, which could be Go code
+// that nothing compiles.
+func languageProblems(_ fs.FS, pages []*page, _ []*goFile) []string {
+	var problems []string
+	for _, p := range pages {
+		for _, f := range p.fences {
+			if f.language == "" {
+				problems = append(problems, fmt.Sprintf("%s:%d: the code has no language; text is one", p.path, f.line))
+			}
+		}
+	}
+	return problems
 }
 
 var (
@@ -346,26 +444,30 @@ func TestDocRulesCatchViolations(t *testing.T) {
 				"README.md":               "# Name\n\n[docs](docs/index.md), [part](docs/a.md#one-more-part), [here](#name), [out](https://example.com/x)\n\n```go\nx :=\n  1\n```\n\n```sh\nmake test\n```\n",
 				"CHANGELOG.md":            "# Changelog\n\n## [Unreleased]\n\n### Added\n\n## [0.1.0] - 2026-01-31\n",
 				"Makefile":                "test: build ## Test\n",
-				"docs/index.md":           "[a](a.md) [t](troubleshooting.md) [r](architecture.md)\n",
+				"docs/index.md":           "[a](a.md) [t](troubleshooting.md) [r](architecture.md) [o](operations.md)\n",
+				"docs/operations.md":      "`WithThing`\n",
 				"docs/architecture.md":    "`o/one`, `two`\n",
 				"go.mod":                  "require (\n\tgithub.com/o/one v1.0.0\n\tgithub.com/o/two v1.0.0\n\tgithub.com/o/three v1.0.0 // indirect\n)\n",
 				"docs/a.md":               "## One `more` part\n\nRun `make test`.\n",
-				"docs/troubleshooting.md": "# Trouble\n\n## `schema: ... is lost`\n",
+				"docs/troubleshooting.md": "# Trouble\n\n## `schema: ... is lost`\n\nA `TwoError` or `columnar.ErrOne`.\n",
 				"a/a.go":                  "package a\n\nfunc f() { x := 1\n_ = x }\n\nconst s = \"schema: %d is lost: %v\"\n",
+				"columnar/errors.go":      "package columnar\n\nvar ErrOne error\n\ntype TwoError struct{}\n\nfunc (*TwoError) Error() string { return \"\" }\n\nfunc WithThing() GroupRunnerOption { return nil }\n\nfunc WithColumns() *Op { return nil }\n",
 			},
 		},
 		{
 			name: "pages that break them",
 			tree: map[string]string{
-				"README.md":               "# Name\n\n[docs](docs/none.md), [part](docs/a.md#two), [here](#nothing)\n\n```go\nx := 2\n```\n\nRun `make nothing`. TODO: more, coming soon.\n",
+				"README.md":               "# Name\n\n[docs](docs/none.md), [part](docs/a.md#two), [here](#nothing)\n\n```go\nx := 2\n```\n\nRun `make nothing`. TODO: more, coming soon.\n\n```\ny := 2\n```\n",
 				"CHANGELOG.md":            "# Changelog\n\n## [0.1.0] - 2026-01-31\n\n## Added\n\n## Novelties\n",
 				"Makefile":                "test: build ## Test\n",
-				"docs/index.md":           "[t](troubleshooting.md) [r](architecture.md)\n",
+				"docs/index.md":           "[t](troubleshooting.md) [r](architecture.md) [o](operations.md)\n",
+				"docs/operations.md":      "WithThing\n",
 				"docs/architecture.md":    "`one`\n",
 				"go.mod":                  "require (\n\tgithub.com/o/one v1.0.0\n\tgo.uber.org/two v1.0.0\n)\n",
 				"docs/a.md":               "## One\n",
 				"docs/troubleshooting.md": "# Trouble\n\n## `schema: is lost ... %d`\n",
 				"a/a.go":                  "package a\n\nfunc f() { x := 1; _ = x }\n\nconst s = \"schema: %d is lost: %v\"\n",
+				"columnar/kafka/a.go":     "package kafka\n\nfunc WithThing() kgo.Opt { return nil }\n\nvar ErrOne, other error\n\ntype TwoError struct{}\n\nfunc (*TwoError) Error() string { return \"\" }\n",
 			},
 			want: []string{
 				`CHANGELOG.md: heading "Novelties" is out of place`,
@@ -376,9 +478,13 @@ func TestDocRulesCatchViolations(t *testing.T) {
 				`README.md: says "TODO": describe what is there`,
 				`README.md: says "coming soon": describe what is there`,
 				"README.md: the Makefile has no target nothing",
+				"README.md:11: the code has no language; text is one",
 				"README.md:5: no Go file contains this code; quote an example that runs",
 				"docs/architecture.md: does not say what go.uber.org/two is for",
 				"docs/a.md: docs/index.md does not link to it",
+				"docs/operations.md: does not list the setting WithThing",
+				"docs/troubleshooting.md: does not say what to do about ErrOne",
+				"docs/troubleshooting.md: does not say what to do about TwoError",
 				`docs/troubleshooting.md: no error text of the source has "schema: is lost ... %d"`,
 			},
 		},

@@ -288,6 +288,29 @@ func TestPartitionsThatAreAddedStopARunnerWithState(t *testing.T) {
 	}
 }
 
+// A topic that is new to a node with state has moved no keys.
+func TestSourceTopicsMayComeAndGo(t *testing.T) {
+	c := clusterOf(t, map[string]int{"in": 1, "more": 1})
+	c.fill(in(0), ones(3)...)
+	c.fill(TopicPartition{"more", 0}, ones(2)...)
+	directory := t.TempDir()
+	var got []string
+	for i, topics := range [][]string{{"in"}, {"in", "more"}, {"in"}} {
+		m := c.member(fmt.Sprint("member ", i))
+		r := newTestRunner(t, through(t, "ledger", newLedger, topics...), m, m, WithStateStore(NewFileStateStore(directory)))
+		c.fill(in(0), "ada 10")
+		untilDrained(t, r, c, topics...)
+		got = append(got, ledgerState(t, r, 0))
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		c.expire(m)
+	}
+	if diff := cmp.Diff([]string{"ada=13", "ada=25", "ada=35"}, got); diff != "" {
+		t.Errorf("states mismatch (-want +got):\n%s", diff)
+	}
+}
+
 func TestStatsAndHooksCountRebalances(t *testing.T) {
 	var seen []string
 	hook := func(info RebalanceInfo) {

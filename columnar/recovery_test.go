@@ -81,6 +81,36 @@ func TestStateThatStaysBehindIsMissed(t *testing.T) {
 	}
 }
 
+// Offsets that were set back to the start, with a store that is ahead of them or
+// with a new one: history begins anew.
+func TestInputIsProcessedAgainFromTheStart(t *testing.T) {
+	for _, trimmed := range []int64{0, 4} {
+		for _, keepStore := range []bool{true, false} {
+			c := clusterOf(t, map[string]int{"in": 1})
+			c.fill(in(0), ones(10)...)
+			directory := t.TempDir()
+			for i, policy := range []MissingStatePolicy{MissingStateFail, MissingStateRebuildAvailable} {
+				m := c.member(fmt.Sprint("member ", i))
+				r := newTestRunner(t, ledgerTopology(t), m, m, WithStateStore(NewFileStateStore(directory)), WithMissingState(policy))
+				untilDrained(t, r, c, "in")
+				want := fmt.Sprint("ada=", 10-int64(i)*trimmed)
+				if got := ledgerState(t, r, 0); got != want {
+					t.Errorf("log from %d, store kept %v: state %s; want %s", trimmed, keepStore, got, want)
+				}
+				if err := r.Close(); err != nil {
+					t.Fatal(err)
+				}
+				c.expire(m)
+				c.trim(in(0), trimmed)
+				c.committed[in(0)] = trimmed
+				if !keepStore {
+					directory = t.TempDir()
+				}
+			}
+		}
+	}
+}
+
 func TestMissingStatePolicies(t *testing.T) {
 	tests := []struct {
 		name    string
