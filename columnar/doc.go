@@ -107,7 +107,7 @@
 //	TransactionAbortedError    nothing of the round took effect   retriable
 //	CommitUnknownError         how a commit ended is not known    state is recovered from the committed offsets
 //	FencedError                a newer owner exists               terminal; give each process ids of its own
-//	OffsetOutOfRangeError      records were deleted unread        choose where to go on: see docs/troubleshooting.md
+//	OffsetOutOfRangeError      records were deleted unread        choose where to go on: WithOutOfRange
 //	TopicError                 a topic cannot be used             create it, or grant access
 //	PartitionCountError        counts differ or have changed      make them equal; WithPartitionGrowth
 //	PartialOwnershipError      the balancer splits a partition    use a co-partitioning one, as columnar/kafka does
