@@ -210,6 +210,7 @@ func TestGuardedWriteThatWaitedDoesNotOutliveTheEnd(t *testing.T) {
 		go write()
 		synctest.Wait()
 		go write()
+		synctest.Wait() // the second write waits before the resignation does
 		resigned := make(chan error)
 		go func() { resigned <- l.Resign(context.Background()) }()
 		synctest.Wait()

@@ -191,9 +191,11 @@ func TestRunReturnsWhatARetryDoesNotSettle(t *testing.T) {
 			f := newFake()
 			f.onRead = func(context.Context, int) error { return failure }
 			r := run(t, f, "node-1", 0)
+			time.AfterFunc(time.Minute, r.cancel)
 			if err := <-r.result; !errors.Is(err, failure) || f.count("read") != 1 {
 				t.Errorf("%s: Run returned %v after %d reads", name, err, f.count("read"))
 			}
+			r.cancel()
 		})
 	}
 	err := coordination.Run(t.Context(), newFake(), role(t, "controller"), member(t, "node-1"), coordination.Callbacks{})

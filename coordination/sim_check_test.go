@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,51 @@ import (
 	"github.com/krabka-io/krabka-streams-go/coordination"
 )
 
+// invariant names a promise that holds in every election, whatever fails.
+type invariant string
+
+const (
+	// invLogOrder: committed leases carry the tokens of their mints, in order.
+	invLogOrder invariant = "leases in the order of the mints"
+	// invLateCommit: nothing commits after a later mint was acknowledged.
+	invLateCommit invariant = "no commit after a later mint"
+	// invDevice: a device takes no command of an earlier leadership.
+	invDevice invariant = "no stale command"
+	// invAcquired: whoever leads has a committed lease, and no older handle.
+	invAcquired invariant = "a lease before the leadership"
+	// invDone: Done closes with a reason, and the reason stays.
+	invDone invariant = "one reason for the end"
+	// invEnds: a rejected, failing or hung holder ends in time.
+	invEnds invariant = "a failed holder ends in time"
+	// invResigned: a resigned handle makes no call any more.
+	invResigned invariant = "silence after the resignation"
+	// invCalm: nobody mints beside a holder that renews.
+	invCalm invariant = "no mint beside a holder"
+	// invLiveness: once the faults are over, one member leads, soon.
+	invLiveness invariant = "a leader in time"
+	// invRegisters: a member registers once, and again when it was removed.
+	invRegisters invariant = "one registration"
+	// invToken: the token of a holder is the pair of the coordinator.
+	invToken invariant = "the token of the coordinator"
+	// invDescribed: an authoritative token was the newest during the call.
+	invDescribed invariant = "authoritative means newest"
+	// invRead: a read is what was committed below some stable offset.
+	invRead invariant = "a read is a committed prefix"
+	// invSequence: sequences grow from leadership to leadership.
+	invSequence invariant = "sequences grow"
+	// invLease: the grant instant never moves back, and the lease of a handle
+	// is the last acknowledged one.
+	invLease invariant = "the lease moves forward"
+	// invQuick: no loop runs hot.
+	invQuick invariant = "no hot loop"
+	// invLinear: guarded writes are linearizable.
+	invLinear invariant = "linearizable writes"
+	// invHarness: the simulation itself does what it means to.
+	invHarness invariant = "the simulation works"
+)
+
 // simChecker holds what a simulation has to fulfil, and what happened so far.
+// That nothing is left running at the end is the bubble's to find out.
 // The cluster reports to it under its own mutex, so the checker never calls
 // the cluster.
 type simChecker struct {
@@ -35,6 +80,8 @@ type simChecker struct {
 	byPair   map[coordination.Role]int     // the same at a device that compares tokens
 	regress  int                           // stale commands that such a device took
 	removed  map[coordination.MemberID]int // registrations that somebody removed
+	ledger   []coordination.StateRecord    // what was committed to the coordination partition
+	met      map[string]int                // how often something of note happened
 }
 
 type simMint struct {
@@ -47,12 +94,16 @@ type simMint struct {
 // simPair is a pair of the coordinator and the time it held.
 type simPair struct {
 	token    coordination.FencingToken
+	mint     int
 	from, to time.Duration
 }
 
+// simCommit is the last committed lease of a role.
 type simCommit struct {
-	offset, mint int64
-	grantedAt    map[int64]int64
+	offset   int64
+	mint     int // that its token names
+	deadline int64
+	granted  map[int]int64 // the last grant instant of each mint
 }
 
 // simHandle is a leadership as its owner sees it.
@@ -76,19 +127,20 @@ func newSimChecker(w *simWorld) *simChecker {
 		admitted: make(map[coordination.Role]int),
 		byPair:   make(map[coordination.Role]int),
 		removed:  make(map[coordination.MemberID]int),
+		met:      make(map[string]int),
 	}
 }
 
 // wrong records a broken invariant.
-func (c *simChecker) wrong(format string, args ...any) {
+func (c *simChecker) wrong(inv invariant, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wrongLocked(format, args...)
+	c.wrongLocked(inv, format, args...)
 }
 
-func (c *simChecker) wrongLocked(format string, args ...any) {
+func (c *simChecker) wrongLocked(inv invariant, format string, args ...any) {
 	if len(c.problems) < 10 {
-		c.problems = append(c.problems, fmt.Sprintf("%v: ", c.world.now())+fmt.Sprintf(format, args...))
+		c.problems = append(c.problems, fmt.Sprintf("%v: [%s] ", c.world.now(), inv)+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -102,6 +154,13 @@ func (c *simChecker) noteLocked(format string, args ...any) {
 	if c.world.traced {
 		c.trace = append(c.trace, fmt.Sprintf("%v ", c.world.now())+fmt.Sprintf(format, args...))
 	}
+}
+
+// meet counts something of note.
+func (c *simChecker) meet(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.met[what]++
 }
 
 // happened makes the checker look at the handles once all is quiet.
@@ -130,7 +189,13 @@ func (c *simChecker) minted(role coordination.Role, mint int, token coordination
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.noteLocked("mint %d of %s is %s", mint, role, token)
+	if last := mint - 1; last > 0 && c.mints[role][last-1].ended == never {
+		if _, led := c.commits[role].granted[last]; !led {
+			c.met[metDuel]++
+		}
+	}
 	c.supersede(role, at)
+	c.pairs[role][len(c.pairs[role])-1].mint = mint
 	c.mints[role] = append(c.mints[role], simMint{token: token, at: at, acked: never, ended: never})
 	c.ops = append(c.ops, porcupine.Operation{
 		Input: simInput{role: role, kind: simOpMint, mint: mint}, Call: int64(at), Return: int64(at),
@@ -159,9 +224,27 @@ func (c *simChecker) moved(role coordination.Role, token coordination.FencingTok
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if pairs := c.pairs[role]; len(pairs) > 0 {
-		pairs[len(pairs)-1].to = at
+		last := &pairs[len(pairs)-1]
+		last.to = at
+		switch {
+		case token.ProducerID() == last.token.ProducerID():
+		case last.token.Supersedes(token):
+			c.met[metSmallerID]++
+		default:
+			c.met[metRotation]++
+		}
 	}
-	c.pairs[role] = append(c.pairs[role], simPair{token: token, from: at, to: never})
+	c.pairs[role] = append(c.pairs[role], simPair{token: token, mint: len(c.mints[role]), from: at, to: never})
+}
+
+// mintOf returns the mint that a token belongs to, or -1.
+func (c *simChecker) mintOf(role coordination.Role, token coordination.FencingToken) int {
+	for _, pair := range c.pairs[role] {
+		if pair.token == token {
+			return pair.mint
+		}
+	}
+	return -1
 }
 
 // acknowledged runs when the owner of a mint learns of it.
@@ -171,6 +254,57 @@ func (c *simChecker) acknowledged(role coordination.Role, mint int) {
 	c.mints[role][mint-1].acked = c.world.now()
 }
 
+// appended runs at the log for a record outside a transaction.
+func (c *simChecker) appended(part coordination.TopicPartition, entry *simEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.record(part, entry)
+}
+
+func (c *simChecker) record(part coordination.TopicPartition, entry *simEntry) {
+	if part == c.world.at {
+		c.ledger = append(c.ledger, coordination.StateRecord{Offset: entry.offset, Key: entry.key, Value: entry.value})
+	}
+}
+
+// returned checks a read of the coordination partition: every record was
+// committed, and up to the last one the newest of each key is there.
+func (c *simChecker) returned(part coordination.TopicPartition, records []coordination.StateRecord) {
+	if part != c.world.at || len(records) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := int64(-1)
+	got := make(map[int64]coordination.StateRecord, len(records))
+	for _, r := range records {
+		if r.Offset <= last {
+			c.wrongLocked(invRead, "a read returned offset %d after %d", r.Offset, last)
+		}
+		last = max(last, r.Offset)
+		got[r.Offset] = r
+	}
+	newest := make(map[string]int64, len(records))
+	known := 0
+	for _, r := range c.ledger {
+		if r.Offset > last {
+			continue
+		}
+		newest[string(r.Key)] = max(newest[string(r.Key)], r.Offset)
+		if g, there := got[r.Offset]; there && string(g.Key) == string(r.Key) && string(g.Value) == string(r.Value) {
+			known++
+		}
+	}
+	if known != len(records) {
+		c.wrongLocked(invRead, "a read returned %d records, %d of them were committed", len(records), known)
+	}
+	for _, offset := range newest {
+		if _, there := got[offset]; !there {
+			c.wrongLocked(invRead, "a read up to offset %d leaves out the newest record of a key, at %d", last, offset)
+		}
+	}
+}
+
 // committed runs at the coordinator for every record of a committed
 // transaction: commits follow the order of the mints, none comes after a
 // later mint was acknowledged, and the grant instant never moves back.
@@ -178,40 +312,50 @@ func (c *simChecker) committed(part coordination.TopicPartition, entry *simEntry
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.noteLocked("commit %s@%d of mint %d of %s", part, entry.offset, entry.mint, entry.role)
+	c.record(part, entry)
 	for _, other := range log.entries {
 		if other.role != entry.role || other.mint == 0 || other.open || other.aborted {
 			continue
 		}
 		if (other.offset < entry.offset) != (other.mint <= entry.mint) && other.mint != entry.mint {
-			c.wrongLocked("%s: record %d of mint %d committed beside record %d of mint %d", part, entry.offset, entry.mint, other.offset, other.mint)
+			c.wrongLocked(invLogOrder, "%s: record %d of mint %d committed beside record %d of mint %d", part, entry.offset, entry.mint, other.offset, other.mint)
 		}
 	}
 	for later := entry.mint + 1; later <= len(c.mints[entry.role]); later++ {
 		if c.mints[entry.role][later-1].acked <= c.world.now() {
-			c.wrongLocked("%s: mint %d commits after mint %d was acknowledged", part, entry.mint, later)
+			c.wrongLocked(invLateCommit, "%s: mint %d commits after mint %d was acknowledged", part, entry.mint, later)
 		}
 	}
 	key, err := coordination.DecodeKey(entry.key)
 	if err != nil || key.Kind != coordination.KindLease {
 		return
 	}
+	if entry.value == nil {
+		return
+	}
+	lease, err := coordination.DecodeLease(entry.value)
+	if err != nil {
+		c.wrongLocked(invHarness, "lease at %d: %v", entry.offset, err)
+		return
+	}
 	last := c.commits[entry.role]
-	if last.grantedAt == nil {
-		last.grantedAt = make(map[int64]int64)
+	if last.granted == nil {
+		last.granted = make(map[int]int64)
 	}
-	if entry.value != nil {
-		lease, err := coordination.DecodeLease(entry.value)
-		if err != nil {
-			c.wrongLocked("lease at %d: %v", entry.offset, err)
-			return
-		}
-		mint := int64(entry.mint)
-		if granted, known := last.grantedAt[mint]; known && lease.GrantedAt < granted {
-			c.wrongLocked("mint %d: granted at %d after %d", mint, lease.GrantedAt, granted)
-		}
-		last.grantedAt[mint] = lease.GrantedAt
+	mint := c.mintOf(entry.role, lease.Token)
+	if mint < last.mint || mint != entry.mint {
+		c.wrongLocked(invLogOrder, "the lease at %d carries token %s of mint %d, mint %d writes it behind one of mint %d",
+			entry.offset, lease.Token, mint, entry.mint, last.mint)
 	}
-	last.offset, last.mint = entry.offset, int64(entry.mint)
+	switch granted, renewed := last.granted[mint]; {
+	case !renewed:
+	case lease.GrantedAt < granted:
+		c.wrongLocked(invLease, "mint %d: granted at %d after %d", mint, lease.GrantedAt, granted)
+	case mint == last.mint && lease.GrantedAt >= last.deadline:
+		c.met[metLateRenewal]++
+	}
+	last.granted[mint] = lease.GrantedAt
+	last.offset, last.mint, last.deadline = entry.offset, mint, lease.Deadline
 	c.commits[entry.role] = last
 }
 
@@ -226,18 +370,18 @@ func (c *simChecker) called(p *simProcess, kind string) {
 	hot := p.calls == limit
 	p.mu.Unlock()
 	if hot {
-		c.wrong("process %s makes its %dth call within one poll interval, a %s", p.name, limit, kind)
+		c.wrong(invQuick, "process %s makes its %dth call within one poll interval, a %s", p.name, limit, kind)
 	}
 }
 
-// writing runs when a lease is about to be written: a resigned handle writes
-// nothing any more.
-func (c *simChecker) writing(e *simEngine, value []byte) {
+// writing runs when something is about to be written under an epoch: a
+// resigned handle writes nothing any more.
+func (c *simChecker) writing(e *simEngine) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range c.handles {
 		if h.engine == e && h.resigned {
-			c.wrongLocked("mint %d of %s writes %x after its resignation succeeded", e.mint, e.role, value)
+			c.wrongLocked(invResigned, "mint %d of %s writes after its resignation succeeded", e.mint, e.role)
 		}
 	}
 }
@@ -250,15 +394,15 @@ func (c *simChecker) acquired(p *simProcess, l *coordination.Leadership) *simHan
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.noteLocked("%s leads %s as mint %d, sequence %d", p.name, l.Role(), e.mint, l.Sequence())
-	if _, committed := c.commits[l.Role()].grantedAt[int64(e.mint)]; !committed {
-		c.wrongLocked("mint %d of %s leads without a committed lease", e.mint, l.Role())
+	if _, committed := c.commits[l.Role()].granted[e.mint]; !committed {
+		c.wrongLocked(invAcquired, "mint %d of %s leads without a committed lease", e.mint, l.Role())
 	}
 	for _, other := range c.handles {
 		if other.Role() != l.Role() {
 			continue
 		}
 		if other.engine.mint < e.mint && other.Sequence() >= l.Sequence() || other.engine.mint > e.mint && other.Sequence() <= l.Sequence() {
-			c.wrongLocked("sequences %d of mint %d and %d of mint %d", other.Sequence(), other.engine.mint, l.Sequence(), e.mint)
+			c.wrongLocked(invSequence, "sequences %d of mint %d and %d of mint %d", other.Sequence(), other.engine.mint, l.Sequence(), e.mint)
 		}
 	}
 	c.handles = append(c.handles, h)
@@ -283,17 +427,18 @@ func (c *simChecker) inspect() {
 		select {
 		case <-h.Done():
 			if err == nil {
-				c.wrongLocked("mint %d is done without a reason", h.engine.mint)
+				c.wrongLocked(invDone, "mint %d is done without a reason", h.engine.mint)
 			}
 		default:
 			if err != nil {
-				c.wrongLocked("mint %d has reason %v and is not done", h.engine.mint, err)
+				c.wrongLocked(invDone, "mint %d has reason %v and is not done", h.engine.mint, err)
 			}
 		}
 		if h.err != nil && err != h.err {
-			c.wrongLocked("mint %d changed its reason from %v to %v", h.engine.mint, h.err, err)
+			c.wrongLocked(invDone, "mint %d changed its reason from %v to %v", h.engine.mint, h.err, err)
 		}
 		if h.err == nil && err != nil {
+			c.met[endOf(err)]++
 			c.noteLocked("mint %d ends: fenced %t, expired %t, resigned %t", h.engine.mint, errors.Is(err, coordination.ErrFenced),
 				errors.Is(err, coordination.ErrLeaseExpired), errors.Is(err, coordination.ErrNotHeld))
 		}
@@ -303,11 +448,11 @@ func (c *simChecker) inspect() {
 		}
 		for _, other := range c.handles[:i] {
 			if other.process == h.process && other.Role() == h.Role() && other.Err() == nil {
-				c.wrongLocked("mints %d and %d of %s are both held by %s", other.engine.mint, h.engine.mint, h.Role(), h.process.name)
+				c.wrongLocked(invAcquired, "mints %d and %d of %s are both held by %s", other.engine.mint, h.engine.mint, h.Role(), h.process.name)
 			}
 		}
 		h.engine.mu.Lock()
-		acked, taken, current, writing := h.engine.acked, h.engine.taken, h.engine.current, h.engine.writing
+		acked, taken, current, writing, unsettled := h.engine.acked, h.engine.taken, h.engine.current, h.engine.writing, h.engine.unsettled
 		h.engine.mu.Unlock()
 		running, since := h.process.state()
 		if !running {
@@ -317,18 +462,35 @@ func (c *simChecker) inspect() {
 		// deadline, or after the one attempt of a process that was paused or
 		// waited long for its first lease.
 		if latest := max(taken+simLease, since+simPoll, h.since+simPoll) + simPoll + 100*time.Millisecond; now > latest {
-			c.wrongLocked("mint %d of %s is held at %v, the lease taken at %v is over", h.engine.mint, h.Role(), now, taken)
+			c.wrongLocked(invEnds, "mint %d of %s is held at %v, the lease taken at %v is over", h.engine.mint, h.Role(), now, taken)
 		}
 		if writing > 0 {
 			continue
 		}
 		if lease := coordination.EncodeLease(h.Lease()); string(lease) != string(acked) {
-			c.wrongLocked("mint %d of %s shows lease %x, acknowledged is %x", h.engine.mint, h.Role(), lease, acked)
+			c.wrongLocked(invLease, "mint %d of %s shows lease %x, acknowledged is %x", h.engine.mint, h.Role(), lease, acked)
 		}
 		if h.Token() != current {
-			c.wrongLocked("mint %d of %s shows token %s, its writes go out under %s", h.engine.mint, h.Role(), h.Token(), current)
+			c.wrongLocked(invToken, "mint %d of %s shows token %s, its writes go out under %s", h.engine.mint, h.Role(), h.Token(), current)
+		}
+		pairs, mints := c.pairs[h.Role()], c.mints[h.Role()]
+		newest := h.engine.mint == len(mints) && mints[len(mints)-1].ended == never
+		if pair := pairs[len(pairs)-1]; newest && !unsettled && h.Token() != pair.token {
+			c.wrongLocked(invToken, "mint %d of %s shows token %s, the coordinator holds %s", h.engine.mint, h.Role(), h.Token(), pair.token)
 		}
 	}
+}
+
+func endOf(err error) string {
+	switch {
+	case errors.Is(err, coordination.ErrFenced):
+		return metFenced
+	case errors.Is(err, coordination.ErrLeaseExpired):
+		return metExpired
+	case errors.Is(err, coordination.ErrNotHeld):
+		return metResigned
+	}
+	return metClosed
 }
 
 // command takes a command at a device: the guard took it, or not, and so did a
@@ -339,9 +501,11 @@ func (c *simChecker) command(h *simHandle, took, tookByPair bool) {
 	role, mint := h.Role(), h.engine.mint
 	if took {
 		if mint < c.admitted[role] {
-			c.wrongLocked("a device took a command of mint %d of %s after one of mint %d", mint, role, c.admitted[role])
+			c.wrongLocked(invDevice, "a device took a command of mint %d of %s after one of mint %d", mint, role, c.admitted[role])
 		}
 		c.admitted[role] = max(mint, c.admitted[role])
+	} else {
+		c.met[metStaleCommand]++
 	}
 	if tookByPair {
 		if mint < c.byPair[role] {
@@ -361,7 +525,7 @@ func (c *simChecker) described(role coordination.Role, token coordination.Fencin
 			return
 		}
 	}
-	c.wrongLocked("token %s of %s was authoritative between %v and %v", token, role, from, to)
+	c.wrongLocked(invDescribed, "token %s of %s was authoritative between %v and %v", token, role, from, to)
 }
 
 // The operations of a register that a role guards, for the linearizability
@@ -454,10 +618,12 @@ func (c *simChecker) wrote(op int, err error) {
 	c.noteLocked("write %+v: failed %t", c.ops[op].Input, err != nil)
 	switch {
 	case errors.Is(err, coordination.ErrOutcomeUnknown):
+		c.met[metUnknownOutcome]++
 		return
 	case err == nil:
 		c.ops[op].Output = simWritten
 	case errors.Is(err, coordination.ErrFenced) && !errors.Is(err, coordination.ErrNotHeld):
+		c.met[metFencedWrite]++
 		c.ops[op].Output = simRefused
 	default:
 		c.ops[op].Output = simUnsent
@@ -485,7 +651,7 @@ func (c *simChecker) linearizable() {
 		}
 	}
 	if result := porcupine.CheckOperationsTimeout(simModel, c.ops, 5*time.Second); result == porcupine.Illegal {
-		c.wrongLocked("the history of %d guarded operations is not linearizable", len(c.ops))
+		c.wrongLocked(invLinear, "the history of %d guarded operations is not linearizable", len(c.ops))
 	}
 }
 
@@ -496,7 +662,7 @@ func (c *simChecker) registrations(p *simProcess, id coordination.MemberID, coun
 	defer c.mu.Unlock()
 	lag := max(simLease, 10*simPoll)
 	if allowed := len(c.world.roles)*int(1+c.world.now()/lag) + c.removed[id]; count > allowed {
-		c.wrongLocked("%s registered %d times, at most %d are due", p.name, count, allowed)
+		c.wrongLocked(invRegisters, "%s registered %d times, at most %d are due", p.name, count, allowed)
 	}
 }
 
@@ -544,6 +710,13 @@ func (c *simChecker) led() bool {
 		}
 	}
 	return true
+}
+
+// holds reports whether a process holds a role.
+func (c *simChecker) holds(p *simProcess) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.handles, func(h *simHandle) bool { return h.process == p && h.Err() == nil })
 }
 
 // anyHandle returns one of the last handles.

@@ -39,8 +39,9 @@ type simCluster struct {
 	mu       sync.Mutex // guards the fields below
 	logs     map[coordination.TopicPartition]*simLog
 	states   map[coordination.Role]*simTxn
-	node     int      // the broker that is the coordinator
-	blocks   [2]int64 // the next producer id of each broker
+	node     int           // the broker that is the coordinator
+	blocks   [2]int64      // the next producer id of each broker
+	down     time.Duration // no broker answers until then
 	draining []*simTxnEnd
 	lastScan time.Duration
 }
@@ -49,7 +50,8 @@ type simCluster struct {
 type simTxn struct {
 	pid    int64
 	epoch  int16
-	mint   int // counts mints, and names the leadership
+	mint   int  // counts mints, and names the leadership
+	gone   bool // the coordinator forgot the pair
 	owned  bool
 	last   coordination.FencingToken // the pair before the last end, while the same owner holds the role
 	open   bool
@@ -135,6 +137,7 @@ func (c *simCluster) settle() {
 func (c *simCluster) abortExpired(at time.Duration) {
 	for role, state := range c.states {
 		if state.open && state.opened+state.expiry <= at {
+			c.check.meet(metTimeout)
 			c.end(role, state, false, at)
 			c.advance(role, state, at)
 			state.owned = false
@@ -147,10 +150,10 @@ func (c *simCluster) abortExpired(at time.Duration) {
 // are used up.
 func (c *simCluster) advance(role coordination.Role, state *simTxn, at time.Duration) {
 	state.last = coordination.NoEpoch
-	if state.epoch < c.traits.maxEpoch {
+	if state.epoch < c.traits.maxEpoch && !state.gone {
 		state.epoch++
 	} else {
-		state.pid, state.epoch = c.blocks[c.node], 0
+		state.pid, state.epoch, state.gone = c.blocks[c.node], 0, false
 		c.blocks[c.node]++
 	}
 	c.check.moved(role, c.token(state), at)
@@ -214,7 +217,9 @@ func (c *simCluster) mint(role coordination.Role, timeout time.Duration) (coordi
 		c.advance(role, state, c.now())
 		state.owned = false
 		c.check.bumped(role, c.now())
+		c.check.meet(metOpenMint)
 		if c.traits.extraBump {
+			c.check.meet(metExtraBump)
 			return coordination.NoEpoch, 0, errSimConcurrent
 		}
 	default:
@@ -226,7 +231,11 @@ func (c *simCluster) mint(role coordination.Role, timeout time.Duration) (coordi
 	return c.token(state), state.mint, nil
 }
 
+// token is the pair of a role, or NoEpoch for one that was forgotten.
 func (c *simCluster) token(state *simTxn) coordination.FencingToken {
+	if state.gone {
+		return coordination.NoEpoch
+	}
 	token, err := coordination.NewFencingToken(state.pid, state.epoch)
 	if err != nil {
 		panic(err)
@@ -239,7 +248,7 @@ func (c *simCluster) describe(role coordination.Role) (coordination.FencingToken
 	defer c.mu.Unlock()
 	c.settle()
 	state := c.states[role]
-	if state == nil {
+	if state == nil || state.gone {
 		return coordination.NoEpoch, false
 	}
 	return c.token(state), true
@@ -296,7 +305,9 @@ func (c *simCluster) appendPlain(part coordination.TopicPartition, key, value []
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settle()
-	c.append(c.log(part), &simEntry{key: key, value: value})
+	entry := &simEntry{key: key, value: value}
+	c.append(c.log(part), entry)
+	c.check.appended(part, entry)
 }
 
 // commit is EndTxn(commit). It returns the pair to go on with.
@@ -318,6 +329,7 @@ func (c *simCluster) commit(role coordination.Role, token coordination.FencingTo
 	}
 	c.end(role, state, true, c.now())
 	if c.traits.bumps {
+		c.check.meet(metMovingEpoch)
 		c.advance(role, state, c.now())
 		state.last = token
 	}
@@ -368,6 +380,49 @@ func (c *simCluster) compact(part coordination.TopicPartition) {
 	log.entries = slices.DeleteFunc(log.entries, func(entry *simEntry) bool {
 		return entry.offset < stable && newest[string(entry.key)] != entry.offset
 	})
+}
+
+// bumping reports whether every transaction advances the epoch.
+func (c *simCluster) bumping() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.traits.bumps
+}
+
+// upgrade makes every transaction from here on advance the epoch.
+func (c *simCluster) upgrade() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.traits.bumps = true
+}
+
+// restart stops the brokers for a while. The coordinator is another one then.
+func (c *simCluster) restart(until time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.down = until
+	c.node = 1 - c.node
+}
+
+func (c *simCluster) reachable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now() >= c.down
+}
+
+// forget expires the transactional id of a role, unless it is in use.
+func (c *simCluster) forget(role coordination.Role) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle()
+	state := c.states[role]
+	if state == nil || state.gone || state.open || state.ending != nil {
+		return
+	}
+	state.gone, state.owned = true, false
+	c.check.meet(metForgotten)
+	c.check.moved(role, coordination.NoEpoch, c.now())
+	c.check.bumped(role, c.now())
 }
 
 // move makes the other broker the coordinator.

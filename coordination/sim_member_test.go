@@ -98,7 +98,7 @@ func (m *simMember) acquire(ctx context.Context) *simHandle {
 	l, err := coordination.AcquireLeadership(ctx, m.process, m.role, m.process.id, m.options...)
 	if err != nil {
 		if l != nil {
-			m.world.check.wrong("an acquisition returned a leadership and error %v", err)
+			m.world.check.wrong(invAcquired, "an acquisition returned a leadership and error %v", err)
 		}
 		m.world.check.note("%s did not acquire %s", m.process.name, m.role)
 		return nil
@@ -110,7 +110,7 @@ func (m *simMember) acquire(ctx context.Context) *simHandle {
 func (m *simMember) work(ctx context.Context, h *simHandle) {
 	guard, err := h.Guard()
 	if err != nil {
-		m.world.check.wrong("guard: %v", err)
+		m.world.check.wrong(invHarness, "guard: %v", err)
 		return
 	}
 	for h.Err() == nil && ctx.Err() == nil {
@@ -122,7 +122,7 @@ func (m *simMember) work(ctx context.Context, h *simHandle) {
 			m.command(h)
 		case 6:
 			if err := h.Renew(ctx); errors.Is(err, coordination.ErrFenced) && h.Err() == nil {
-				m.world.check.wrong("mint %d is held after a fenced renewal: %v", h.engine.mint, err)
+				m.world.check.wrong(invEnds, "mint %d is held after a fenced renewal: %v", h.engine.mint, err)
 			}
 		case 7:
 			if m.chance(0.3) {
@@ -144,7 +144,7 @@ func (m *simMember) write(ctx context.Context, h *simHandle, guard *coordination
 	err := guard.Write(ctx, coordination.GuardedRecord{Topic: simRegisterOf(m.role).Topic, Key: []byte("register"), Value: []byte(value)})
 	m.world.check.wrote(op, err)
 	if errors.Is(err, coordination.ErrFenced) && h.Err() == nil {
-		m.world.check.wrong("mint %d is held after a fenced write: %v", h.engine.mint, err)
+		m.world.check.wrong(invEnds, "mint %d is held after a fenced write: %v", h.engine.mint, err)
 	}
 }
 
@@ -164,7 +164,7 @@ func (m *simMember) command(h *simHandle) {
 		defer w.mu.Unlock()
 		err := w.guards[m.role].Admit(context.Background(), credential)
 		if errors.Is(err, coordination.ErrCredentialConflict) {
-			w.check.wrong("mint %d: %v", h.engine.mint, err)
+			w.check.wrong(invDevice, "mint %d: %v", h.engine.mint, err)
 		}
 		byPair := !w.highest[m.role].Supersedes(credential.Token)
 		if byPair {
@@ -192,7 +192,7 @@ func (m *simMember) resign(h *simHandle) {
 		others.Go(func() {
 			<-time.After(early)
 			if err := h.Renew(ctx); err == nil && h.Err() != nil {
-				m.world.check.wrong("mint %d was renewed after its end", h.engine.mint)
+				m.world.check.wrong(invResigned, "mint %d was renewed after its end", h.engine.mint)
 			}
 		})
 		others.Go(func() {

@@ -252,12 +252,14 @@ func simCall[T any](ctx context.Context, p *simProcess, queue *simQueue, role co
 		defer done()
 		<-time.After(f.there)
 		switch {
-		case f.lost:
+		case f.lost, !p.cluster.reachable():
+			p.world.check.meet(metLostRequest)
 			done()
 			<-time.After(f.requestTimeout)
 			answered <- answer{err: errSimTimeout}
 			return
 		case f.busy:
+			p.world.check.meet(metBusy)
 			done()
 			<-time.After(f.back)
 			answered <- answer{err: errSimBusy}
@@ -267,6 +269,7 @@ func simCall[T any](ctx context.Context, p *simProcess, queue *simQueue, role co
 		p.world.check.happened()
 		done()
 		if f.unheard {
+			p.world.check.meet(metLostAnswer + kind)
 			<-time.After(f.requestTimeout)
 			answered <- answer{err: errSimTimeout}
 			return
@@ -276,6 +279,7 @@ func simCall[T any](ctx context.Context, p *simProcess, queue *simQueue, role co
 	}()
 	ended := ctx.Done()
 	if f.deaf {
+		p.world.check.meet(metDeaf)
 		ended = nil
 	}
 	select {
@@ -331,6 +335,7 @@ func retrying[T any](ctx context.Context, p *simProcess, role coordination.Role,
 		var d [2]float64
 		p.roll(role, kind+" retry", d[:])
 		if d[0] < p.world.faults().givesUp {
+			p.world.check.meet(metGivesUp)
 			return value, fmt.Errorf("%w: %w", errSimGivesUp, err)
 		}
 		wait, stop := p.StopAfter(backoff + upTo(backoff, d[1]))
@@ -360,16 +365,16 @@ type simEngine struct {
 	retired chan struct{}
 
 	// The taker of the turn owns the fields below.
-	pending   *simPending
-	unsettled bool // the answer to an end is missing
-	batches   int64
+	pending *simPending
+	batches int64
 
-	mu      sync.Mutex // guards the fields below
-	current coordination.FencingToken
-	fenced  bool
-	acked   []byte        // the last acknowledged lease value
-	taken   time.Duration // when its write began
-	writing int
+	mu        sync.Mutex // guards the fields below
+	current   coordination.FencingToken
+	unsettled bool // the answer to an end is missing
+	fenced    bool
+	acked     []byte        // the last acknowledged lease value
+	taken     time.Duration // when its write began
+	writing   int
 }
 
 // simPending is a batch whose answer did not arrive.
@@ -453,6 +458,9 @@ func (p *simProcess) ReadPrefix(ctx context.Context, at coordination.TopicPartit
 			return prefix{records, complete}, nil
 		})
 	})
+	if err == nil {
+		p.world.check.returned(at, r.records)
+	}
 	return r.records, r.complete, err
 }
 
@@ -508,7 +516,7 @@ func (p *simProcess) WriteLeaseAt(ctx context.Context, at coordination.TopicPart
 	if e == nil {
 		return -1, fmt.Errorf("token %s was not minted here", token)
 	}
-	p.world.check.writing(e, value)
+	p.world.check.writing(e)
 	began := p.world.now()
 	e.write(+1)
 	defer e.write(-1)
@@ -520,6 +528,14 @@ func (p *simProcess) WriteLeaseAt(ctx context.Context, at coordination.TopicPart
 		e.mu.Unlock()
 	}
 	return offset, err
+}
+
+// settled says that no end is under way, and returns the pair to go on with.
+func (e *simEngine) settled() coordination.FencingToken {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.unsettled = false
+	return e.current
 }
 
 // write counts the writes in flight.
@@ -534,6 +550,7 @@ func (p *simProcess) WriteRecords(ctx context.Context, role coordination.Role, t
 	if e == nil {
 		return fmt.Errorf("token %s was not minted here", token)
 	}
+	p.world.check.writing(e)
 	e.write(+1)
 	defer e.write(-1)
 	for _, r := range records {
@@ -589,19 +606,16 @@ func (p *simProcess) transact(ctx context.Context, e *simEngine, part coordinati
 func (p *simProcess) attempt(ctx context.Context, e *simEngine, own *simPending, sentBefore bool) (offset int64, sent bool, err error) {
 	sent = sentBefore
 	e.mu.Lock()
-	token, fenced := e.current, e.fenced
+	token, fenced, unsettled := e.current, e.fenced, e.unsettled
 	e.mu.Unlock()
 	if fenced {
 		return -1, sent, errSimFenced
 	}
-	if e.unsettled && p.cluster.traits.bumps {
+	if unsettled && p.cluster.bumping() {
 		if err := p.commit(ctx, e); err != nil && !errors.Is(err, errSimTxnState) {
 			return -1, sent, err
 		}
-		e.unsettled = false
-		e.mu.Lock()
-		token = e.current
-		e.mu.Unlock()
+		token = e.settled()
 	}
 	batches := []*simPending{own}
 	if e.pending != nil && e.pending != own {
@@ -641,8 +655,8 @@ func (p *simProcess) attempt(ctx context.Context, e *simEngine, own *simPending,
 func (p *simProcess) commit(ctx context.Context, e *simEngine) error {
 	e.mu.Lock()
 	token := e.current
-	e.mu.Unlock()
 	e.unsettled = true
+	e.mu.Unlock()
 	next, err := retrying(ctx, p, e.role, "commit", func() (coordination.FencingToken, error) {
 		return simCall(ctx, p, &e.queue, e.role, "commit", func() (coordination.FencingToken, error) {
 			return p.cluster.commit(e.role, token)
@@ -651,10 +665,9 @@ func (p *simProcess) commit(ctx context.Context, e *simEngine) error {
 	if err != nil {
 		return err
 	}
-	e.unsettled = false
 	e.mu.Lock()
-	e.current = next
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	e.current, e.unsettled = next, false
 	return nil
 }
 

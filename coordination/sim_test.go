@@ -22,7 +22,8 @@ import (
 
 var (
 	simSeeds = flag.Int("sim.seeds", 10_000, "number of simulated elections")
-	simSeed  = flag.Uint64("sim.seed", 0, "simulate this election alone and print what happens")
+	simSeed   = flag.Uint64("sim.seed", 0, "simulate this election alone and print what happens")
+	simSteady = flag.Bool("sim.steady", false, "simulate elections without faults")
 )
 
 // The timings of all simulated elections.
@@ -79,7 +80,8 @@ func (w *simWorld) faults() simFaults {
 // simResult is what came out of one seed.
 type simResult struct {
 	problems []string
-	regress  int // stale commands that a device took that compares tokens alone
+	regress  int            // stale commands that a device took that compares tokens alone
+	met      map[string]int // how often something of note happened
 	trace    []string
 }
 
@@ -90,7 +92,7 @@ func simulate(t *testing.T, seed uint64, traced bool) (result simResult) {
 		w.live(t)
 		w.check.mu.Lock()
 		defer w.check.mu.Unlock()
-		result = simResult{w.check.problems, w.check.regress, w.check.trace}
+		result = simResult{w.check.problems, w.check.regress, w.check.met, w.check.trace}
 	})
 	return result
 }
@@ -118,15 +120,15 @@ func newSimWorld(t *testing.T, seed uint64, traced bool) *simWorld {
 	}
 	w.cluster = newSimCluster(traits, w.check)
 	w.roles = []coordination.Role{role(t, "controller")}
-	if w.plan.IntN(4) == 0 {
-		w.roles = append(w.roles, role(t, "dispatcher"))
+	for n := w.plan.IntN(12); n < 3 && len(w.roles) < 3; n += 2 {
+		w.roles = append(w.roles, role(t, []string{"dispatcher", "compactor"}[len(w.roles)-1]))
 	}
 	for _, r := range w.roles {
 		w.guards[r] = deviceGuard(t, new(memoryStore))
 		w.highest[r] = coordination.NoEpoch
 	}
 	// One seed in eight has no faults at all.
-	if w.plan.IntN(8) == 0 {
+	if w.plan.IntN(8) == 0 || *simSteady {
 		w.calm.Store(true)
 	} else {
 		w.chances = simFaults{network: 0.3 * w.plan.Float64(), givesUp: 0.1 * w.plan.Float64()}
@@ -140,7 +142,7 @@ func (w *simWorld) live(t *testing.T) {
 	watching.Go(w.check.look)
 	watching.Go(w.audit)
 	steady := w.calm.Load()
-	for i := range 2 + w.plan.IntN(4) {
+	for i := range 2 + min(w.plan.IntN(4), w.plan.IntN(6)) + w.plan.IntN(2) {
 		w.start(t, fmt.Sprintf("p%d", i), member(t, fmt.Sprintf("node-%d", i)))
 	}
 	for w.now() < simFaulty {
@@ -151,6 +153,7 @@ func (w *simWorld) live(t *testing.T) {
 		}
 	}
 	w.calm.Store(true)
+	w.cluster.restart(0)
 	candidates, skewed := 0, 0
 	for _, p := range w.all() {
 		p.resume()
@@ -230,21 +233,27 @@ func (w *simWorld) disturb(t *testing.T) {
 	p := alive[w.plan.IntN(len(alive))]
 	r := w.roles[w.plan.IntN(len(w.roles))]
 	extent := time.Duration(w.plan.Int64N(int64(2 * simLease)))
-	switch fault := w.plan.IntN(9); fault {
+	switch fault := w.plan.IntN(13); fault {
 	case 0, 1:
+		extent *= time.Duration(1 + fault)
 		w.check.note("%s is paused for %v", p.name, extent)
+		if extent > simLease && w.check.holds(p) {
+			w.check.meet(metPause)
+		}
 		p.pause()
 		time.AfterFunc(extent, p.resume)
 	case 2:
 		w.check.note("%s dies", p.name)
 		p.kill()
-		id := p.id
+		id, what := p.id, metRestart
 		if w.plan.IntN(2) == 0 {
-			id = member(t, id.String()+"-new")
+			id, what = member(t, id.String()+"-new"), metReplacement
 		}
+		w.check.meet(what)
 		w.start(t, p.name+"'", id)
 	case 3:
 		w.check.note("%s is cut off for %v", p.name, extent)
+		w.check.meet(metCut)
 		p.isolate(w.now() + extent)
 	case 4, 5:
 		if fault == 5 {
@@ -252,17 +261,44 @@ func (w *simWorld) disturb(t *testing.T) {
 		}
 		by := extent - []time.Duration{simLease, time.Hour}[fault-4]
 		w.check.note("the clock of %s steps by %v", p.name, by)
+		if by < 0 {
+			w.check.meet(metClockBack)
+		} else {
+			w.check.meet(metClockAhead)
+		}
 		p.step(by)
 	case 6:
 		w.check.note("the coordinator moves")
+		w.check.meet(metCoordinator)
 		w.cluster.move()
 	case 7:
 		w.check.note("an operator removes %s from %s", p.id, r)
+		if w.check.holds(p) {
+			w.check.meet(metRemovedHolder)
+		}
 		w.check.deregistered(p.id)
 		w.cluster.appendPlain(w.at, coordination.EncodeKey(coordination.RegistrationKey(r, p.id)), nil)
 	case 8:
 		w.check.note("a transaction of another role stays open for %v", extent/2)
+		w.check.meet(metOpenOther)
 		w.pin(role(t, "other"), extent/2)
+	case 9:
+		w.check.note("the brokers restart, for %v", extent/3)
+		w.check.meet(metBrokers)
+		w.cluster.restart(w.now() + extent/3)
+	case 10:
+		w.check.note("an operator mints an epoch of %s", r)
+		w.check.meet(metOperator)
+		if _, _, err := w.cluster.mint(r, simLease); err != nil {
+			w.check.note("which is refused")
+		}
+	case 11:
+		w.check.note("the id of %s expires", r)
+		w.cluster.forget(r)
+	case 12:
+		w.check.note("the brokers are upgraded")
+		w.check.meet(metUpgrade)
+		w.cluster.upgrade()
 	}
 }
 
@@ -276,7 +312,7 @@ func (w *simWorld) pin(other coordination.Role, extent time.Duration) {
 		return
 	}
 	if _, err := w.cluster.produce(other, token, w.at, 1, coordination.EncodeKey(coordination.LeaseKey(other)), nil); err != nil {
-		w.check.wrong("the other role: %v", err)
+		w.check.wrong(invHarness, "the other role: %v", err)
 	}
 }
 
@@ -295,15 +331,15 @@ func (w *simWorld) settle(limit int, steady bool) {
 			since, mints = w.now(), w.check.mintsSoFar()
 		}
 		if w.now() > began+bound {
-			w.check.wrong("no lasting leader %v after the last fault", bound)
+			w.check.wrong(invLiveness, "no lasting leader %v after the last fault", bound)
 			return
 		}
 	}
 	if quiet := w.check.mintsSince(began); quiet > limit {
-		w.check.wrong("%d mints after the last fault, at most %d are due", quiet, limit)
+		w.check.wrong(invLiveness, "%d mints after the last fault, at most %d are due", quiet, limit)
 	}
 	if late := w.check.mintsSince(5 * time.Second); steady && late > 0 {
-		w.check.wrong("%d mints beside a holder that renews", late)
+		w.check.wrong(invCalm, "%d mints beside a holder that renews", late)
 	}
 }
 
@@ -368,12 +404,19 @@ func TestSimulatedElections(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	var next, run, regress atomic.Int64
 	var all sync.WaitGroup
+	var mu sync.Mutex // guards met
+	met := make(map[string]int)
 	for range runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for seed := next.Add(1); seed <= seeds && !t.Failed() && time.Now().Before(enough); seed = next.Add(1) {
 				result := simulate(t, uint64(seed), false)
 				run.Add(1)
 				regress.Add(int64(result.regress))
+				mu.Lock()
+				for what, times := range result.met {
+					met[what] += times
+				}
+				mu.Unlock()
 				if len(result.problems) > 0 {
 					t.Errorf("seed %d (go test -run '^TestSimulatedElections$' -sim.seed %[1]d):\n%s", seed, strings.Join(result.problems, "\n"))
 				}
@@ -384,6 +427,13 @@ func TestSimulatedElections(t *testing.T) {
 	// The harness bites: a device that compares tokens takes stale commands.
 	if regress.Load() == 0 && run.Load() >= 5000 {
 		t.Error("no device that compares tokens was misled, so the simulation rotates no producer id to a smaller one")
+	}
+	if run.Load() >= simEnough && !*simSteady {
+		for _, what := range simMet {
+			if met[what] == 0 {
+				t.Errorf("in %d elections it never happened that %s", run.Load(), what)
+			}
+		}
 	}
 	t.Logf("%d of %d elections, %d stale commands taken by devices that compare tokens", run.Load(), seeds, regress.Load())
 }
