@@ -9,6 +9,7 @@ FUZZTIME ?= 10s
 BENCH ?= .
 COUNT ?= 10
 RUNS ?= 50
+SEEDS ?= 10000
 PKG ?= ./...
 OLD ?=
 NEW ?=
@@ -35,12 +36,12 @@ fmt-check: ## Fail if code is not formatted
 	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "not formatted:"; echo "$$files"; exit 1; fi
 
 .PHONY: vet
-vet: ## Run go vet, on the integration tests too
-	go vet -tags integration ./...
+vet: ## Run go vet, on the integration and mutation tests too
+	go vet -tags integration,mutants ./...
 
 .PHONY: lint
 lint: vet ## Run go vet and staticcheck with all checks
-	$(TOOL) staticcheck -tags integration ./...
+	$(TOOL) staticcheck -tags integration,mutants ./...
 
 .PHONY: tidy-check
 tidy-check: ## Fail if go.mod or go.sum is not tidy
@@ -53,6 +54,15 @@ build: ## Compile every package
 .PHONY: test
 test: ## Run all tests that need nothing but Go, under the race detector
 	go test -race -shuffle=on $(PKG)
+	$(if $(filter ./... ./coordination ./coordination/...,$(PKG)),$(MAKE) simulate)
+
+.PHONY: simulate
+simulate: ## Simulate SEEDS leader elections, without the race detector, which allows few
+	go test -count=1 -run '^TestSimulatedElections$$' ./coordination -sim.seeds $(SEEDS)
+
+.PHONY: mutants
+mutants: ## Change the coordination package in many ways and see that its tests notice
+	go test -count=1 -timeout 2h -tags mutants -run '^TestMutants$$' ./coordination
 
 .PHONY: synctests
 synctests: ## Run the Kafka client's packages with its locks visible to fake time

@@ -359,9 +359,17 @@ func TestCancelAfterTheMintResigns(t *testing.T) {
 		}
 		return write.Err()
 	}
-	l, err := coordination.AcquireLeadership(ctx, f.fake, f.role, member(t, "node-1"), f.options()...)
+	var told []string
+	observer := coordination.Observer{
+		Acquired: func(*coordination.Leadership) { told = append(told, "acquired") },
+		Ended:    func(*coordination.Leadership, error) { told = append(told, "ended") },
+	}
+	l, err := coordination.AcquireLeadership(ctx, f.fake, f.role, member(t, "node-1"), f.options(coordination.WithObserver(observer))...)
 	if l != nil || err != context.Canceled {
 		t.Errorf("leadership %v, error %v, want context.Canceled itself", l, err)
+	}
+	if len(told) != 0 {
+		t.Errorf("the observers were told %q of a leadership that nobody had", told)
 	}
 	leases := f.leases(t, f.at, f.role)
 	if len(leases) != 2 || leases[0] == nil || leases[1] != nil {

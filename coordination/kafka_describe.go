@@ -52,6 +52,28 @@ func (t *KafkaTransport) DescribeEpoch(ctx context.Context, role Role) (FencingT
 	return state.pair, state.pair != NoEpoch, nil
 }
 
+// describedState reads an answer about one role. The code of an answer that
+// says that nobody took the role is none.
+func describedState(answer *kmsg.DescribeTransactionsResponse) (epochState, int16) {
+	state := epochState{pair: NoEpoch}
+	if len(answer.TransactionStates) != 1 {
+		return state, kerr.CoordinatorNotAvailable.Code
+	}
+	found := answer.TransactionStates[0]
+	switch kerr.ErrorForCode(found.ErrorCode) {
+	case nil:
+	case kerr.TransactionalIDNotFound, kerr.UnknownLeaderEpoch: // some brokers answer the second for the first
+		return state, 0
+	default:
+		return state, found.ErrorCode
+	}
+	if found.ProducerID >= 0 && found.ProducerEpoch >= 0 {
+		state.pair = FencingToken{producerID: found.ProducerID, producerEpoch: found.ProducerEpoch}
+		state.state = found.State
+	}
+	return state, 0
+}
+
 // describe asks the coordinator about a role.
 func (t *KafkaTransport) describe(ctx context.Context, role Role) (epochState, error) {
 	state := epochState{pair: NoEpoch}
@@ -65,40 +87,30 @@ func (t *KafkaTransport) describe(ctx context.Context, role Role) (epochState, e
 	ctx, cancel := context.WithTimeoutCause(ctx, describePatience, errNoAnswer)
 	defer cancel()
 	err := t.persist(ctx, request, func(ctx context.Context) error {
-		var found kmsg.DescribeTransactionsResponseTransactionState
+		var found epochState
 		code, err := t.coordinated(ctx, t.clients.plain, role, func(to kmsg.Requestor) (int16, error) {
 			answer, err := ask.RequestWith(ctx, to)
 			if err != nil {
 				return 0, err
 			}
-			if len(answer.TransactionStates) != 1 {
-				return kerr.CoordinatorNotAvailable.Code, nil
-			}
-			found = answer.TransactionStates[0]
-			return found.ErrorCode, nil
+			var code int16
+			found, code = describedState(answer)
+			return code, nil
 		})
 		if err != nil {
 			return err
 		}
-		switch kerr.ErrorForCode(code) {
-		case nil:
-		case kerr.TransactionalIDNotFound, kerr.UnknownLeaderEpoch: // some brokers answer the second for the first
-			return nil
+		switch reactTo(code) {
+		case reactDone:
+		case reactDenied:
+			return idDenied(role, "DESCRIBE", code)
+		case reactRetry:
+			return answerError(code)
 		default:
-			switch reactTo(code) {
-			case reactDenied:
-				return idDenied(role, "DESCRIBE", code)
-			case reactRetry:
-				return answerError(code)
-			}
 			return kerr.ErrorForCode(code)
 		}
-		if found.ProducerID < 0 || found.ProducerEpoch < 0 {
-			return nil
-		}
-		state.pair = FencingToken{producerID: found.ProducerID, producerEpoch: found.ProducerEpoch}
-		state.state = found.State
-		if state.state != stateEmpty && state.state != stateOngoing {
+		state = found
+		if state.pair != NoEpoch && state.state != stateEmpty && state.state != stateOngoing {
 			t.mu.Lock()
 			t.states = true
 			t.mu.Unlock()

@@ -147,6 +147,34 @@ func TestKafkaTransportTellsAFence(t *testing.T) {
 	}
 }
 
+// A record of an epoch that another mint supersedes on its way must not extend
+// a transaction of the new epoch: that one would time out, and its holder with
+// it.
+func TestLateRecordOpensNoTransaction(t *testing.T) {
+	x := newTerm(t)
+	other := x.stage.transport(t, standardConfig(t))
+	var fresh coordination.FencingToken
+	x.network.interpose(kmsg.AddPartitionsToTxn, 3, func() {
+		var err error
+		if fresh, err = other.AcquireEpoch(context.Background(), x.role); err != nil {
+			t.Errorf("mint between the requests: %v", err)
+		}
+	})
+	if err := x.try(within(t, patience), "late"); !errors.Is(err, coordination.ErrFenced) {
+		t.Errorf("write: %v, want ErrFenced", err)
+	}
+	ask := kmsg.NewPtrDescribeTransactionsRequest()
+	ask.TransactionalIDs = []string{x.role.String()}
+	answer, err := ask.RequestWith(within(t, patience), x.client(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := answer.TransactionStates[0]
+	if got := token(t, state.ProducerID, state.ProducerEpoch); state.State != "Empty" || got != fresh {
+		t.Errorf("after the late record a transaction is open: state %s under %s, want none under %s", state.State, got, fresh)
+	}
+}
+
 func TestKafkaTransportAsksWhenAnAnswerLeavesItOpen(t *testing.T) {
 	for _, key := range leaseSteps {
 		for _, code := range []*kerr.Error{kerr.InvalidTxnState, kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber, kerr.TransactionAbortable} {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,6 +99,45 @@ func TestGuardedWriteWithoutAnAnswerToItsCommitIsOpen(t *testing.T) {
 				t.Errorf("renewal: %v", err)
 			}
 		})
+	}
+}
+
+// A request to commit that is still under way would commit the next
+// transaction halfway, so that one does not begin before the coordinator is
+// done with the last.
+func TestGuardedWriteWaitsUntilALostCommitIsOver(t *testing.T) {
+	x := newGuarded(t, 1)
+	x.network.lose(kmsg.EndTxn, 1, 0)
+	if err := x.interrupted(t, kmsg.EndTxn, "open"); !errors.Is(err, coordination.ErrOutcomeUnknown) {
+		t.Fatalf("write: %v, want ErrOutcomeUnknown", err)
+	}
+	x.visible(t, x.commands, 0) // the transport commits in the background
+	var asked, early atomic.Int32
+	x.fake.ControlKey(int16(kmsg.DescribeTransactions), func(ask kmsg.Request) (kmsg.Response, error, bool) {
+		x.fake.KeepControl()
+		if asked.Add(1) > 2 {
+			return nil, nil, false
+		}
+		state := kmsg.NewDescribeTransactionsResponseTransactionState()
+		state.TransactionalID, state.State = x.l.Role().String(), "PrepareCommit"
+		state.ProducerID, state.ProducerEpoch = x.l.Token().ProducerID(), x.l.Token().ProducerEpoch()
+		answer := ask.ResponseKind().(*kmsg.DescribeTransactionsResponse)
+		answer.TransactionStates = append(answer.TransactionStates, state)
+		return answer, nil, true
+	})
+	x.fake.ControlKey(int16(kmsg.AddPartitionsToTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
+		x.fake.KeepControl()
+		if asked.Load() < 3 {
+			early.Add(1)
+		}
+		return nil, nil, false
+	})
+	x.write(t, x.record(0, "next"))
+	if early.Load() != 0 {
+		t.Error("the next transaction began before the coordinator was done with the last")
+	}
+	if diff := cmp.Diff([]string{"open", "next"}, x.visible(t, x.commands, 0)); diff != "" {
+		t.Errorf("visible (-want +got):\n%s", diff)
 	}
 }
 

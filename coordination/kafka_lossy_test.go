@@ -76,6 +76,13 @@ func (l *lossy) lose(key kmsg.Key, requests, answers int) {
 	l.losses[key] = &loss{requests: requests, answers: answers}
 }
 
+// calm forgets the losses that are still to come.
+func (l *lossy) calm() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.losses)
+}
+
 // lost returns how much of one kind was lost.
 func (l *lossy) lost(key kmsg.Key) int {
 	l.mu.Lock()

@@ -5,61 +5,147 @@
 package coordination_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"flag"
+	"go/ast"
+	"go/parser"
+	gotoken "go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
-// mutant is one deliberate fault: a line of the package that says something
-// else. The named tests have to notice.
+var mutantsShow = flag.Bool("mutants.show", false, "print what the tests of each mutant say")
+
+// mutant is one deliberate fault: a piece of the package, or of the simulated
+// cluster, that says something else. The named tests have to notice.
 type mutant struct {
 	name     string
 	file     string
 	old, new string
 	tests    string // a regular expression, as for go test -run
+	says     string // what a test that notices says
+	seeds    int    // how many elections are simulated, if not mutantSeeds
+	alone    bool   // the simulation says nothing else
+	steady   bool   // elections without faults are simulated
+	hangs    bool   // the tests do not end, and that is how they notice
 }
 
-// TestMutants builds the package once for every mutant, with the changed file
-// laid over the real one, and expects the named tests to fail.
+const (
+	// mutantSeeds is how many elections are simulated to kill a mutant.
+	mutantSeeds = 200
+
+	// mutantPatience bounds the tests of one mutant.
+	mutantPatience = 90 * time.Second
+
+	// hangPatience bounds the tests of a mutant that hangs.
+	hangPatience = 5 * time.Second
+)
+
+// TestMutants builds the tests of the package once for every mutant, with the
+// changed file laid over the real one, and expects the named tests to fail for
+// the reason that the mutant gives them.
 func TestMutants(t *testing.T) {
-	for _, m := range mutants {
+	all := slices.Concat(ruleMutants, termMutants, kafkaMutants, invariantMutants)
+	names := make(map[string]bool)
+	var tests []string
+	for _, m := range all {
+		if names[m.name] {
+			t.Errorf("two mutants are called %q", m.name)
+		}
+		names[m.name] = true
+		tests = append(tests, m.tests)
+	}
+	t.Run("original", func(t *testing.T) {
+		slices.Sort(tests)
+		original := mutant{file: "doc.go", tests: strings.Join(slices.Compact(tests), "|")}
+		output, err := runTests(t, buildTests(t, original), original)
+		if err != nil {
+			t.Fatalf("the tests fail without a mutant:\n%s", output)
+		}
+	})
+	if t.Failed() {
+		return
+	}
+	for _, m := range all {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			source, err := os.ReadFile(m.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := strings.Count(string(source), m.old); n != 1 {
-				t.Fatalf("%s holds the text to change %d times, want once:\n%s", m.file, n, m.old)
-			}
-			output, err := runMutant(t, m, strings.Replace(string(source), m.old, m.new, 1))
-			switch {
-			case err == nil:
-				t.Errorf("the mutant survives %s", m.tests)
-			case strings.Contains(output, "[build failed]"), strings.Contains(output, "[setup failed]"):
-				t.Errorf("the mutant does not build:\n%s", output)
-			case strings.Contains(output, "no tests to run"):
-				t.Errorf("no test matches %s", m.tests)
-			}
+			t.Parallel()
+			m.check(t)
 		})
 	}
 }
 
-// runMutant runs the tests of a mutant.
-func runMutant(t *testing.T, m mutant, source string) (output string, err error) {
+// check expects that the tests kill the mutant.
+func (m mutant) check(t *testing.T) {
+	output, err := runTests(t, buildTests(t, m), m)
+	if *mutantsShow {
+		t.Logf("%s\n%s", m.name, output)
+	}
+	var exit *exec.ExitError
+	switch {
+	case err == nil && strings.Contains(output, "no tests to run"):
+		t.Fatalf("no test matches %s", m.tests)
+	case err == nil:
+		t.Fatalf("the mutant survives %s", m.tests)
+	case !errors.As(err, &exit):
+		t.Fatalf("run the tests of the mutant: %v", err)
+	}
+	if timed := strings.Contains(output, "panic: test timed out"); timed != m.hangs {
+		t.Errorf("the tests ran out of time: %t, want %t:\n%.4000s", timed, m.hangs, output)
+	}
+	if m.says == "" || !strings.Contains(output, m.says) {
+		t.Errorf("the tests do not say %q:\n%.4000s", m.says, output)
+	}
+	if m.alone {
+		for _, problem := range simProblem.FindAllStringSubmatch(output, -1) {
+			if problem[1] != m.says {
+				t.Errorf("the simulation says more than %q: %s", m.says, problem[0])
+			}
+		}
+	}
+}
+
+// simProblem matches a line about an invariant that did not hold.
+var simProblem = regexp.MustCompile(`(?m)^\s*[0-9.hmsn\x{b5}]+: \[(.*?)\].*$`)
+
+// buildTests builds the named tests with the change of a mutant. Test files
+// that they do not need are left out, which takes most of the time.
+func buildTests(t *testing.T, m mutant) (binary string) {
 	t.Helper()
-	dir := t.TempDir()
-	original, err := filepath.Abs(m.file)
+	source, err := os.ReadFile(m.file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := filepath.Join(dir, "mutant.go")
-	if err := os.WriteFile(changed, []byte(source), 0o600); err != nil {
-		t.Fatal(err)
+	if n := strings.Count(string(source), m.old); m.old != "" && n != 1 {
+		t.Fatalf("%s holds the text to change %d times, want once:\n%s", m.file, n, m.old)
 	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	dir := t.TempDir()
+	replace := make(map[string]string)
+	lay := func(name, text string) {
+		original, err := filepath.Abs(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replace[original] = filepath.Join(dir, name)
+		if err := os.WriteFile(replace[original], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, without := range testFiles().without(m.tests) {
+		lay(name, without)
+	}
+	lay(m.file, strings.Replace(string(source), m.old, m.new, 1))
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,278 +153,132 @@ func runMutant(t *testing.T, m mutant, source string) (output string, err error)
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off", "-timeout=20s",
-		"-overlay="+list, "-run", m.tests, ".", "-sim.seeds=400")
-	text, err := command.CombinedOutput()
-	if strings.Contains(string(text), "no tests to run") {
-		return string(text), os.ErrNotExist
+	binary = filepath.Join(dir, "mutant.test")
+	command := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-gcflags=-N -l -dwarf=false", "-ldflags=-s -w",
+		"-overlay="+list, "-o", binary, ".")
+	if output, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("the mutant does not build: %v\n%s", err, output)
 	}
-	return string(text), err
+	return binary
 }
 
-var mutants = []mutant{
-	{
-		"compare the epoch alone", "token.go",
-		"if order := cmp.Compare(t.producerID, other.producerID); order != 0 {", "if order := 0; order != 0 {",
-		"TestTokenOrder",
-	},
-	{
-		"absolute value instead of the mask", "partition.go",
-		"return int(murmur2(role.name)&0x7fffffff) % partitions, nil",
-		"h := int32(murmur2(role.name)); if h < 0 { h = -h }; return int(h) % partitions, nil",
-		"TestRolePartitions",
-	},
-	{
-		"partition by the record key", "partition.go",
-		"return int(murmur2(role.name)&0x7fffffff) % partitions, nil",
-		"return int(murmur2(string(EncodeKey(LeaseKey(role))))&0x7fffffff) % partitions, nil",
-		"TestRoleTopicPartition",
-	},
-	{
-		"no turn between renewal and resignation", "resign.go",
-		"pass, err := l.take(write)", "pass, err := func() {}, error(nil)",
-		"TestResignWaitsForTheRenewalInFlight",
-	},
-	{
-		"no turn in a renewal", "renew.go",
-		"pass, err := l.take(ctx)", "pass, err := func() {}, error(nil)",
-		"TestResignWaitsForTheRenewalInFlight|TestRenewWaitsForItsTurn",
-	},
-	{
-		"the renewal in flight is cancelled by a resignation", "renew.go",
-		"result := make(chan error, 1)\n", "result := make(chan error, 1)\n\tgo func() { <-l.done; cancel() }()\n",
-		"TestResignWaitsForTheRenewalInFlight",
-	},
-	{
-		"no watchdog", "renew.go",
-		"		case <-over:\n\t\t}\n", "		}\n",
-		"TestHungRenewalEndsAtTheDeadline",
-	},
-	{
-		"the expiry looks at a lease that was replaced", "renew.go",
-		"renewed := l.held.Load()", "renewed := held",
-		"TestExpiryFollowsTheRenewalOfTheCaller",
-	},
-	{
-		"a hung renewal gets another bound after the expiry", "renew.go",
-		"if renewed == held || patience == 0 {", "if patience == 0 {\n\t\t\tpatience = bound\n\t\t}\n\t\tif renewed == held {",
-		"TestHungRenewalEndsWithTheReplacedLease",
-	},
-	{
-		"expiry without an attempt", "renew.go",
-		"if last.held == held && held.untilExpiry(l.elector.now()) == 0 {", "if held.untilExpiry(l.elector.now()) == 0 {",
-		"TestPausedHolderRenewsBeforeItGivesUp",
-	},
-	{
-		"no expiry after a failure", "renew.go",
-		"if last.held == held && held.untilExpiry(l.elector.now()) == 0 {", "if false {",
-		"TestExpiryEndsTheLeadership",
-	},
-	{
-		"unbounded renewals", "renew.go",
-		"ctx, cancel := l.elector.withTimeout(context.Background(), bound)", "ctx, cancel := context.WithCancel(context.Background())",
-		"TestRenewalAttemptsAreBounded",
-	},
-	{
-		"the first lease follows the caller's context", "acquire.go",
-		"write, cancel := e.detached(ctx)", "write, cancel := context.WithCancel(ctx)",
-		"TestCancelAfterTheMintResigns",
-	},
-	{
-		"an acquisition that was cancelled keeps the role", "acquire.go",
-		"if err := ctx.Err(); err != nil {\n\t\tif failed := l.Resign(ctx)", "if err := error(nil); err != nil {\n\t\tif failed := l.Resign(ctx)",
-		"TestCancelAfterTheMintResigns",
-	},
-	{
-		"no tombstone after a failed first lease", "acquire.go",
-		"err = errors.Join(err, e.clearLease(clear, token))", "_ = clear",
-		"TestTransportErrorsEndTheAcquisition",
-	},
-	{
-		"no back-off", "state.go",
-		"if c.fences < 2 {", "if c.fences < 1<<30 {",
-		"TestRepeatedFencesBackOff",
-	},
-	{
-		"back-off after the first fence", "state.go",
-		"if c.fences < 2 {", "if c.fences < 1 {",
-		"TestFencedChallengeIsRetriedWithoutTheClock",
-	},
-	{
-		"back-off that does not grow", "state.go",
-		"backoff = c.settings.poll << doublings", "backoff = c.settings.poll",
-		"TestRepeatedFencesBackOff",
-	},
-	{
-		"register again on read lag", "state.go",
-		"if !c.registered || c.seen || r.ended.since(c.registeredAt) >= lag {", "if true {",
-		"TestLaggingReadRegistersOnce",
-	},
-	{
-		"never register again", "state.go",
-		"if !c.registered || c.seen || r.ended.since(c.registeredAt) >= lag {", "if !c.registered || r.ended.since(c.registeredAt) >= lag {",
-		"TestDeregisteredStandbyRegistersAgain",
-	},
-	{
-		"a lost registration stays lost", "state.go",
-		"if !c.registered || c.seen || r.ended.since(c.registeredAt) >= lag {", "if !c.registered || c.seen {",
-		"TestLostRegistrationIsAppendedAgain",
-	},
-	{
-		"no second look before a late mint", "state.go",
-		"if c.reread || now.since(c.last.began) <= c.settings.poll {", "if true {",
-		"TestStaleEvaluationIsRepeated",
-	},
-	{
-		"challenge on an incomplete read", "state.go",
-		"if r.complete {\n\t\tc.pinned = false", "if true {\n\t\tc.pinned = false",
-		"TestIncompleteReadDelaysTheChallenge",
-	},
-	{
-		"a hidden lease gets no time", "state.go",
-		"grace = c.settings.lease.duration", "grace += 0",
-		"TestIncompleteReadDelaysTheChallenge",
-	},
-	{
-		"a duplicate goes unnoticed", "state.go",
-		"if foreign && !c.identity.wary {", "if false {",
-		"TestDuplicateMemberIsReported",
-	},
-	{
-		"duplicates duel", "run.go",
-		"e.identity.wary = e.identity.wary || errors.Is(err, ErrDuplicateMember)", "",
-		"TestRunsWithOneMemberIDDoNotDuel",
-	},
-	{
-		"anchor that moves with the clock", "evaluate.go",
-		"challengeAt = addMillis(entry.RegisteredAt, extentMillis(config.ChallengeDelay(rank)))",
-		"_ = entry\n\t\tchallengeAt = addMillis(nowMillis, extentMillis(config.ChallengeDelay(rank)))",
-		"TestEvaluate",
-	},
-	{
-		"the holder keeps its place in the ranks", "rank.go",
-		"case !held || entry.Member != holder:", "default:",
-		"TestRanks|Exhaustively",
-	},
-	{
-		"the oldest record of a key wins", "fold.go",
-		"if !b.lease.seen || record.Offset > b.lease.offset {", "if !b.lease.seen || record.Offset < b.lease.offset {",
-		"TestNewestRecordOfAKeyWins",
-	},
-	{
-		"a removed member leaves no trace", "fold.go",
-		"if newest, seen := b.members[member]; !seen || record.Offset > newest.entry.Offset {",
-		"if newest, seen := b.members[member]; !seen || newest.removed || record.Offset > newest.entry.Offset {",
-		"TestTombstonesOfTheFold",
-	},
-	{
-		"empty value instead of a tombstone", "elector.go",
-		"_, err := e.putLease(ctx, OperationClearLease, token, nil)", "_, err := e.putLease(ctx, OperationClearLease, token, []byte{})",
-		"TestResignClearsTheLeaseOnce",
-	},
-	{
-		"the grant instant follows the clock back", "grant.go",
-		"return max(now.wall, addMillis(g.timing.lease.GrantedAt, passed))", "_ = passed\n\treturn now.wall",
-		"TestGrantInstantNeverMovesBack",
-	},
-	{
-		"the grant instant stands still", "grant.go",
-		"return max(now.wall, addMillis(g.timing.lease.GrantedAt, passed))", "_ = passed\n\treturn max(now.wall, g.timing.lease.GrantedAt)",
-		"TestGrantInstantNeverMovesBack",
-	},
-	{
-		"renewals by the wall clock alone", "grant.go",
-		"max(0, wholeMillis(g.timing.config.renewInterval)-now.since(g.taken)),", "time.Duration(1<<62),",
-		"TestHolderWhoseClockIsSetBack",
-	},
-	{
-		"trust by the wall clock alone", "grant.go",
-		"max(0, wholeMillis(g.timing.config.duration)-now.since(g.taken)),", "time.Duration(1<<62),",
-		"TestTrustWindow",
-	},
-	{
-		"a sighting does not expire a lease", "sighting.go",
-		"return min(deadline, addMillis(now.wall, extentMillis(extent-now.since(s.first))))", "return deadline",
-		"TestDeadHolderWithAFastClock",
-	},
-	{
-		"a witnessed renewal does not count", "sighting.go",
-		"if s.witnessed {", "if false {",
-		"TestStandbyWithAFastClock",
-	},
-	{
-		"a tolerance of none", "sighting.go",
-		"addMillis(lease.Deadline, extentMillis(tolerance))", "lease.Deadline",
-		"TestClockTolerance",
-	},
-	{
-		"a registration in the future holds its member up", "state.go",
-		"if c.entry.RegisteredAt > latest {", "if false {",
-		"TestRegistrationInTheFuture",
-	},
-	{
-		"resign before the end", "resign.go",
-		"	l.end(\"resigned\", ErrNotHeld)\n", "	defer l.end(\"resigned\", ErrNotHeld)\n",
-		"TestResignEndsBeforeItWrites|TestResignClearsTheLeaseOnce",
-	},
-	{
-		"a failed resignation is forgotten", "resign.go",
-		"if l.cleared || l.tried &&", "if l.cleared || l.tried ||",
-		"TestFailedResignationCanBeRepeated",
-	},
-	{
-		"a second tombstone", "resign.go",
-		"	l.cleared = true\n", "",
-		"TestResignClearsTheLeaseOnce|TestConcurrentUse",
-	},
-	{
-		"a fence is forgotten", "renew.go",
-		"if errors.Is(err, ErrFenced) || errors.Is(err, ErrTransportClosed) {", "if errors.Is(err, ErrTransportClosed) {",
-		"TestFencedRenewalEndsTheLeadership",
-	},
-	{
-		"the reason changes", "leadership.go",
-		"first := l.reason == nil", "first := true",
-		"TestFencedRenewalEndsTheLeadership|TestResignClearsTheLeaseOnce",
-	},
-	{
-		"the token stands still", "leadership.go",
-		"l.token.Store(&token)\n\t}", "}",
-		"TestTrackedTokenMovesOn",
-	},
-	{
-		"the superseded handle lives on", "renew.go",
-		"case <-l.done:\n\tcase <-superseded:\n", "case <-l.done:\n\tcase <-make(chan struct{}):\n\t\t_ = superseded\n",
-		"TestSupersededHandleEnds",
-	},
-	{
-		"a device compares tokens", "device_guard.go",
-		"case presented.Sequence < c.Sequence:", "case c.Token.Supersedes(presented.Token):",
-		"TestDeviceAdmits|TestSimulatedElections",
-	},
-	{
-		"a device forgets", "device_guard.go",
-		"g.recorded, g.any = credential, true", "",
-		"TestDeviceAdmits",
-	},
-	{
-		"a device acts before it records", "device_guard.go",
-		"if err := g.store.Save(ctx, credential); err != nil {", "g.recorded, g.any = credential, true\n\tif err := g.store.Save(ctx, credential); err != nil {",
-		"TestDeviceRefusesWhatItCannotRecord",
-	},
-	{
-		"a guarded write after the end", "guard.go",
-		"	defer pass()\n\tif err := l.ended(); err != nil {\n\t\treturn err\n\t}\n", "	defer pass()\n",
-		"TestGuardedWriteThatWaitedDoesNotOutliveTheEnd",
-	},
-	{
-		"no end of a retry", "run.go",
-		"case permanent(err):", "case false:",
-		"TestRunReturnsWhatARetryDoesNotSettle",
-	},
-	{
-		"resign before the work is done", "run.go",
-		"worked := callbacks.OnAcquired(work, l)", "go func() { <-ctx.Done(); l.Resign(context.Background()) }()\n\tworked := callbacks.OnAcquired(work, l)",
-		"TestRunFinishesTheWork",
-	},
+// testFile is a file of tests: what it declares, and what it mentions.
+type testFile struct {
+	name, pkg string
+	declares  []string
+	mentions  map[string]bool
+}
+
+type testFileList []testFile
+
+// testFiles parses the test files of the package.
+var testFiles = sync.OnceValue(func() (files testFileList) {
+	names, err := filepath.Glob("*_test.go")
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, "mutants_") {
+			continue
+		}
+		parsed, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, 0)
+		if err != nil {
+			panic(err)
+		}
+		file := testFile{name: name, pkg: parsed.Name.Name, mentions: make(map[string]bool)}
+		for _, decl := range parsed.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if d.Recv == nil {
+					file.declares = append(file.declares, d.Name.Name)
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						file.declares = append(file.declares, s.Name.Name)
+					case *ast.ValueSpec:
+						for _, name := range s.Names {
+							file.declares = append(file.declares, name.Name)
+						}
+					}
+				}
+			}
+		}
+		keys := make(map[*ast.Ident]bool) // of composite literals: fields
+		ast.Inspect(parsed, func(node ast.Node) bool {
+			if pair, ok := node.(*ast.KeyValueExpr); ok {
+				if key, ok := pair.Key.(*ast.Ident); ok {
+					keys[key] = true
+				}
+			}
+			return true
+		})
+		for _, id := range parsed.Unresolved {
+			if !keys[id] {
+				file.mentions[id.Name] = true
+			}
+		}
+		files = append(files, file)
+	}
+	return files
+})
+
+// without returns the files that the tests of a pattern do not need, with an
+// empty file in the place of each.
+func (files testFileList) without(pattern string) map[string]string {
+	var starts []string
+	for _, alternative := range strings.Split(pattern, "|") {
+		start, _, _ := strings.Cut(alternative, "/")
+		starts = append(starts, start)
+	}
+	wanted := regexp.MustCompile(strings.Join(starts, "|"))
+	needed := map[string]bool{"leak_test.go": true, "race_on_test.go": true, "race_off_test.go": true}
+	var queue testFileList
+	for _, file := range files {
+		if slices.ContainsFunc(file.declares, func(name string) bool { return strings.HasPrefix(name, "Test") && wanted.MatchString(name) }) {
+			needed[file.name] = true
+			queue = append(queue, file)
+		}
+	}
+	for len(queue) > 0 {
+		next := queue[0]
+		queue = queue[1:]
+		for _, file := range files {
+			if !needed[file.name] && slices.ContainsFunc(file.declares, func(name string) bool { return next.mentions[name] }) {
+				needed[file.name] = true
+				queue = append(queue, file)
+			}
+		}
+	}
+	empty := make(map[string]string)
+	for _, file := range files {
+		if !needed[file.name] {
+			empty[file.name] = "package " + file.pkg + "\n"
+		}
+	}
+	return empty
+}
+
+// runTests runs the tests of a mutant.
+func runTests(t *testing.T, binary string, m mutant) (output string, err error) {
+	t.Helper()
+	patience, seeds := mutantPatience, mutantSeeds
+	if m.hangs {
+		patience = hangPatience
+	}
+	if m.seeds > 0 {
+		seeds = m.seeds
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Minute)
+	defer cancel()
+	arguments := []string{"-test.count=1", "-test.timeout=" + patience.String(), "-test.run=" + m.tests}
+	if strings.Contains(m.tests, "TestSimulatedElections") {
+		arguments = append(arguments, "-sim.seeds="+strconv.Itoa(seeds), "-sim.steady="+strconv.FormatBool(m.steady))
+	}
+	command := exec.CommandContext(ctx, binary, arguments...)
+	var text bytes.Buffer
+	command.Stdout, command.Stderr = &text, &text
+	err = command.Run()
+	return text.String(), err
 }

@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 10_000, "number of simulated elections")
+	simSeeds  = flag.Int("sim.seeds", 10_000, "number of simulated elections")
 	simSeed   = flag.Uint64("sim.seed", 0, "simulate this election alone and print what happens")
 	simSteady = flag.Bool("sim.steady", false, "simulate elections without faults")
 )
