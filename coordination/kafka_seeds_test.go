@@ -98,9 +98,19 @@ func (c *crowd) work(ctx context.Context, t *testing.T, l *coordination.Leadersh
 			t.Errorf("a fenced write leaves its leadership alive: %v", err)
 		}
 		c.mu.Lock()
-		c.writes[value] = outcomeOf(err)
+		c.writes[value] = commandOutcome(err)
 		c.mu.Unlock()
 	}
+}
+
+func commandOutcome(err error) answer {
+	switch {
+	case err == nil:
+		return accepted
+	case errors.Is(err, coordination.ErrOutcomeUnknown):
+		return open
+	}
+	return refused
 }
 
 func pauseFor(ctx context.Context, random *rand.Rand, most time.Duration) {

@@ -44,8 +44,8 @@ var invariantMutants = []mutant{
 	},
 	{
 		name: "a hung renewal is waited for", file: "renew.go",
-		old:   "\t\tcase <-over:\n\t\t}\n",
-		new:   "\t\t}\n",
+		old:   "\t\tover, stop := l.elector.limit(patience)\n",
+		new:   "\t\tover, stop := l.elector.limit(1 << 62)\n",
 		tests: "TestSimulatedElections",
 		says:  "a failed holder ends in time", alone: true,
 	},
@@ -94,7 +94,7 @@ var invariantMutants = []mutant{
 	{
 		name: "a read out of order", file: "sim_process_test.go",
 		old:   "\tif err == nil {\n\t\tp.world.check.returned(at, r.records)\n",
-		new:   "\tif err == nil {\n\t\tslices.Reverse(r.records)\n\t\tp.world.check.returned(at, r.records)\n",
+		new:   "\tif err == nil {\n\t\tfor i, j := 0, len(r.records)-1; i < j; i, j = i+1, j-1 {\n\t\t\tr.records[i], r.records[j] = r.records[j], r.records[i]\n\t\t}\n\t\tp.world.check.returned(at, r.records)\n",
 		tests: "TestSimulatedElections",
 		says:  "a read is a committed prefix", alone: true,
 	},
@@ -134,9 +134,9 @@ var invariantMutants = []mutant{
 		says:  "no hot loop", alone: true,
 	},
 	{
-		name: "a write by a superseded epoch", file: "sim_cluster_test.go",
-		old:   "\tswitch {\n\tcase c.token(state) != token:\n\t\treturn coordination.NoEpoch, errSimFenced\n\tcase !state.open && (c.traits.bumps",
-		new:   "\tswitch {\n\tcase c.token(state) != token && !state.open:\n\t\treturn coordination.NoEpoch, errSimFenced\n\tcase !state.open && (c.traits.bumps",
+		name: "a fenced write counts as written", file: "guard.go",
+		old:   "\tl.track()\n\tif err != nil {\n",
+		new:   "\tl.track()\n\tif err != nil && !errors.Is(err, ErrFenced) {\n",
 		tests: "TestSimulatedElections",
 		says:  "linearizable writes", alone: true,
 	},

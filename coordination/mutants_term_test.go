@@ -29,8 +29,8 @@ var termMutants = []mutant{
 	},
 	{
 		name: "no watchdog", file: "renew.go",
-		old:   "\t\tcase <-over:\n\t\t}\n",
-		new:   "\t\t}\n",
+		old:   "\t\tover, stop := l.elector.limit(patience)\n",
+		new:   "\t\tover, stop := l.elector.limit(1 << 62)\n",
 		tests: "TestHungRenewalEndsAtTheDeadline",
 		says:  "deadlock",
 	},

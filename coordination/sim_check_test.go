@@ -98,7 +98,7 @@ type simPair struct {
 	from, to time.Duration
 }
 
-// simCommit is the last committed lease of a role.
+// simCommit is the committed lease of a role with the highest offset.
 type simCommit struct {
 	offset   int64
 	mint     int // that its token names
@@ -343,9 +343,9 @@ func (c *simChecker) committed(part coordination.TopicPartition, entry *simEntry
 		last.granted = make(map[int]int64)
 	}
 	mint := c.mintOf(entry.role, lease.Token)
-	if mint < last.mint || mint != entry.mint {
-		c.wrongLocked(invLogOrder, "the lease at %d carries token %s of mint %d, mint %d writes it behind one of mint %d",
-			entry.offset, lease.Token, mint, entry.mint, last.mint)
+	if mint != entry.mint || (mint < last.mint) == (entry.offset > last.offset) && mint != last.mint {
+		c.wrongLocked(invLogOrder, "the lease at %d carries token %s of mint %d, mint %d writes it beside one of mint %d at %d",
+			entry.offset, lease.Token, mint, entry.mint, last.mint, last.offset)
 	}
 	switch granted, renewed := last.granted[mint]; {
 	case !renewed:
@@ -355,7 +355,9 @@ func (c *simChecker) committed(part coordination.TopicPartition, entry *simEntry
 		c.met[metLateRenewal]++
 	}
 	last.granted[mint] = lease.GrantedAt
-	last.offset, last.mint, last.deadline = entry.offset, mint, lease.Deadline
+	if entry.offset > last.offset {
+		last.offset, last.mint, last.deadline = entry.offset, mint, lease.Deadline
+	}
 	c.commits[entry.role] = last
 }
 
