@@ -20,8 +20,9 @@ type serdeOptions struct {
 	limited        []limitedOption
 	problems       []error
 
-	json jsonOptions
-	avro avroOptions
+	json     jsonOptions
+	avro     avroOptions
+	protobuf protobufOptions
 }
 
 type limitedOption struct {
