@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/types/dynamicpb"
 )
 
 // advance moves the clock of a synctest bubble.
@@ -500,6 +501,41 @@ func TestCacheOptionsThatCannotBeObeyed(t *testing.T) {
 	}
 }
 
+// pollFormats are the formats of records in a poll loop. Each has a schema that
+// is known and one that comes late, and a body of both.
+var pollFormats = []struct {
+	name        string
+	kind        Kind
+	known, late string
+	body        string
+	reader      func(tb testing.TB, cache *SchemaCache) func(data []byte) error
+}{
+	{"JSON", KindJSON, `{"type":"object"}`, `{"type":"object","title":"Late"}`, "{}",
+		func(tb testing.TB, cache *SchemaCache) func(data []byte) error {
+			return reading(newJSONSerde[any](tb, `{}`, cache, true))
+		}},
+	{"Avro", KindAvro, `"int"`, `"long"`, "\x02",
+		func(tb testing.TB, cache *SchemaCache) func(data []byte) error {
+			serde, err := NewGenericAvroSerde(`"long"`, cache, RoleValue)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return reading(serde)
+		}},
+	{"Protobuf", KindProtobuf, "message A {}", "message A {} message B {}", "\x00\x08\x01",
+		func(tb testing.TB, cache *SchemaCache) func(data []byte) error {
+			return reading(newProtobuf[*dynamicpb.Message](tb, nil, cache))
+		}},
+}
+
+// reading returns what reads a record with a serde.
+func reading[T any](serde Serde[T]) func(data []byte) error {
+	return func(data []byte) error {
+		_, err := serde.Deserialize("t", data)
+		return err
+	}
+}
+
 // A poll loop reads a mix of good records and records of an unknown schema while
 // the registry goes through every kind of trouble. Each call must return at
 // once; what the errors say and when reading recovers is part of the outcome.
@@ -538,14 +574,15 @@ func TestThePollLoopIsNeverBlocked(t *testing.T) {
 			return true
 		}, "schema registry response has no text schema"},
 	}
-	for _, trouble := range troubles {
-		t.Run(trouble.name, func(t *testing.T) {
+	for i := range len(troubles) * len(pollFormats) {
+		trouble, format := troubles[i/len(pollFormats)], pollFormats[i%len(pollFormats)]
+		t.Run(trouble.name+"/"+format.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				double := newInProcessRegistry(t)
-				known := double.register("known-value", NewSchema{Kind: KindJSON, Schema: `{"type":"object"}`})
-				late := double.register("late-value", NewSchema{Kind: KindJSON, Schema: `{"type":"object","title":"Late"}`})
+				known := double.register("known-value", NewSchema{Kind: format.kind, Schema: format.known})
+				late := double.register("late-value", NewSchema{Kind: format.kind, Schema: format.late})
 				cache := double.cache()
-				serde := newJSONSerde[any](t, `{}`, cache, true)
+				reader := format.reader(t, cache)
 				if _, err := cache.AwaitWriterSchema(t.Context(), known); err != nil {
 					t.Fatal(err)
 				}
@@ -554,7 +591,7 @@ func TestThePollLoopIsNeverBlocked(t *testing.T) {
 				var lastErr error
 				read := func(id int) error {
 					start := time.Now()
-					_, err := serde.Deserialize("t", Encode(id, []byte(`{}`)))
+					err := reader(Encode(id, []byte(format.body)))
 					longest = max(longest, time.Since(start))
 					return err
 				}
@@ -597,46 +634,50 @@ func TestThePollLoopIsNeverBlocked(t *testing.T) {
 // 10000 records, every tenth of an unknown schema: its error ends the record's
 // chances, so a policy can skip it; the registry hears of it a few times.
 func TestRecordsOfAnUnknownSchemaDoNotHammerTheRegistry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		double := newInProcessRegistry(t)
-		good := double.register("good-value", NewSchema{Kind: KindJSON, Schema: `{"type":"object"}`})
-		cache := double.cache()
-		serde := newJSONSerde[any](t, `{}`, cache, true)
-		read := func(id int) error {
-			for {
-				_, err := serde.Deserialize("t", Encode(id, []byte(`{}`)))
-				pending, ok := errors.AsType[*FetchPendingError](err)
-				if !ok {
-					return err
+	for _, format := range pollFormats {
+		t.Run(format.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				double := newInProcessRegistry(t)
+				good := double.register("good-value", NewSchema{Kind: format.kind, Schema: format.known})
+				cache := double.cache()
+				reader := format.reader(t, cache)
+				read := func(id int) error {
+					for {
+						err := reader(Encode(id, []byte(format.body)))
+						pending, ok := errors.AsType[*FetchPendingError](err)
+						if !ok {
+							return err
+						}
+						if pending.Done() != nil {
+							<-pending.Done()
+							continue
+						}
+						advance(10 * time.Millisecond) // the runner's next round
+					}
 				}
-				if pending.Done() != nil {
-					<-pending.Done()
-					continue
+				skipped := 0
+				for i := range 10_000 {
+					id := good
+					if i%10 == 0 {
+						id = 999
+					}
+					err := read(id)
+					if retriable, ok := errors.AsType[*SchemaUnavailableError](err); ok && !retriable.Retriable() && id == 999 {
+						skipped++
+					} else if err != nil || id == 999 {
+						t.Fatalf("record %d of schema %d: %v", i, id, err)
+					}
 				}
-				advance(10 * time.Millisecond) // the runner's next round
-			}
-		}
-		skipped := 0
-		for i := range 10_000 {
-			id := good
-			if i%10 == 0 {
-				id = 999
-			}
-			err := read(id)
-			if retriable, ok := errors.AsType[*SchemaUnavailableError](err); ok && !retriable.Retriable() && id == 999 {
-				skipped++
-			} else if err != nil || id == 999 {
-				t.Fatalf("record %d of schema %d: %v", i, id, err)
-			}
-		}
-		if skipped != 1000 {
-			t.Errorf("%d records were skipped, want 1000", skipped)
-		}
-		if n := double.count("GET /schemas/ids/999"); n > unknownSchemaTries {
-			t.Errorf("the unknown schema was asked for %d times", n)
-		}
-		if n := double.count(fmt.Sprint("GET /schemas/ids/", good)); n != 1 {
-			t.Errorf("the good schema was asked for %d times", n)
-		}
-	})
+				if skipped != 1000 {
+					t.Errorf("%d records were skipped, want 1000", skipped)
+				}
+				if n := double.count("GET /schemas/ids/999"); n > unknownSchemaTries {
+					t.Errorf("the unknown schema was asked for %d times", n)
+				}
+				if n := double.count(fmt.Sprint("GET /schemas/ids/", good)); n != 1 {
+					t.Errorf("the good schema was asked for %d times", n)
+				}
+			})
+		})
+	}
 }
