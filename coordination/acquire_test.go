@@ -3,8 +3,11 @@
 package coordination_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -497,5 +500,18 @@ func TestArgumentsAreCheckedBeforeAnyCall(t *testing.T) {
 	}
 	if len(f.calls) != 0 {
 		t.Errorf("calls %v, want none", f.calls)
+	}
+}
+
+func TestEpochsThatRunOutAreAnnounced(t *testing.T) {
+	for epoch, warned := range map[int16]bool{29998: false, 29999: false, 30000: true, 32765: true} {
+		f := newFixture(t, 1000)
+		f.epochs[f.role] = token(t, 7, epoch)
+		var text bytes.Buffer
+		l := f.acquire(t, "node-1", coordination.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
+		want := fmt.Sprintf(`about to run out and to start again under another producer id" role=controller token=7:%d`, epoch+1)
+		if l.Token() != token(t, 7, epoch+1) || strings.Contains(text.String(), want) != warned {
+			t.Errorf("token %s, log\n%swant the warning %q: %t", l.Token(), text.String(), want, warned)
+		}
 	}
 }

@@ -256,3 +256,18 @@ func TestRanks(t *testing.T) {
 		}
 	}
 }
+
+// The key of a record says which member registered, and the value of a lease
+// says which member holds it.
+func TestIdentityComesFromTheKeyOfARegistrationAndTheValueOfALease(t *testing.T) {
+	r := records{t, role(t, "controller")}
+	disguised := r.registration("node-1", 1, 100)
+	disguised.Value = r.registration("node-9", 1, 100).Value
+	state := build(t, r.role, disguised, r.registration("node-2", 2, 200), r.lease("node-2", 3, 30000))
+	if diff := cmp.Diff([]string{"node-1", "node-2"}, names(state)); diff != "" {
+		t.Errorf("roster mismatch (-want +got):\n%s", diff)
+	}
+	if holder, held := state.Holder(); !held || holder != member(t, "node-2") {
+		t.Errorf("holder %s, %t, want the member in the value of the lease", holder, held)
+	}
+}
