@@ -29,12 +29,13 @@ func sendAll(ctx context.Context, outputs []ProducedToTopic, producer Producer, 
 	if len(outputs) == 0 {
 		return nil
 	}
-	flight := inFlight{limit: maxInFlight, wake: make(chan struct{}, 1)}
+	flight := inFlight{limit: maxInFlight, goal: nobodyWaits, wake: make(chan struct{}, 1)}
+	done := flight.done // one function value for all records
 	for _, output := range outputs {
 		if err := flight.reserve(ctx); err != nil {
 			return errors.Join(err, flight.err())
 		}
-		producer.Send(output.Topic, output.Record, flight.done)
+		producer.Send(output.Topic, output.Record, done)
 	}
 	if err := flight.drain(ctx); err != nil {
 		return errors.Join(err, flight.err())
@@ -42,14 +43,18 @@ func sendAll(ctx context.Context, outputs []ProducedToTopic, producer Producer, 
 	return flight.err()
 }
 
+// nobodyWaits is a goal that is never reached.
+const nobodyWaits = -1
+
 // inFlight counts records that are sent and not acknowledged. One goroutine
 // sends; done is called on any.
 type inFlight struct {
 	limit int
-	wake  chan struct{} // holds a token after each acknowledgement
+	wake  chan struct{} // holds a token when goal has been reached
 
 	mu      sync.Mutex // guards what follows
 	pending int
+	goal    int // how many may be pending for the waiting sender to go on
 	errs    []error
 }
 
@@ -75,6 +80,7 @@ func (f *inFlight) await(ctx context.Context, limit, more int) error {
 			f.mu.Unlock()
 			return nil
 		}
+		f.goal = limit
 		f.mu.Unlock()
 		select {
 		case <-f.wake:
@@ -94,10 +100,16 @@ func (f *inFlight) done(err error) {
 	if err != nil && len(f.errs) < maxSendErrors {
 		f.errs = append(f.errs, err)
 	}
+	reached := f.pending <= f.goal
+	if reached {
+		f.goal = nobodyWaits
+	}
 	f.mu.Unlock()
-	select {
-	case f.wake <- struct{}{}:
-	default:
+	if reached {
+		select {
+		case f.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 

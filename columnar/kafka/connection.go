@@ -40,6 +40,9 @@ type connection struct {
 	seeds           []string
 
 	sending atomic.Pointer[delivery]
+	promise func(*kgo.Record, error) // of all records whose context is theirs
+	traced  bool                     // records are not, because hooks may change it
+	failed  func(error)              // told of a record that is not written; may be nil
 }
 
 // owned is an option that the adapter sets and a caller may not change.
@@ -126,6 +129,8 @@ func connect(scope scope, callers []kgo.Opt, owns []owned, last []kgo.Opt, build
 		seeds:           seeds,
 	}
 	c.sending.Store(&delivery{}) // the first record makes one
+	c.promise = func(r *kgo.Record, err error) { c.acknowledge(r, err, r.Context.(*sending).done) }
+	c.traced = tracesRecords(client)
 	return c, nil
 }
 

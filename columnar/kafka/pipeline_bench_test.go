@@ -36,20 +36,8 @@ import (
 // The runner commits after every poll, the loop after a poll once 100 ms have
 // passed. "exactly-once" commits in transactions.
 func BenchmarkPipeline(b *testing.B) {
-	events := int64(50_000)
-	if text := os.Getenv("BENCH_EVENTS"); text != "" {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			b.Fatalf("BENCH_EVENTS: %v", err)
-		}
-		events = n
-	}
-	c := cluster{brokers: strings.Split(os.Getenv("KAFKA_BROKERS"), ",")}
-	if c.brokers[0] == "" {
-		c = startBroker(b)
-	}
-	backlog := loadBids(b, c, events)
-	for _, query := range []string{"q0", "q2", "q12e"} {
+	c, events, backlog := benchBacklog(b)
+	for _, query := range queries {
 		want := answerDigest(b, query, events)
 		for _, mode := range []string{"at-least-once", "exactly-once"} {
 			for _, engine := range []struct {
@@ -74,9 +62,61 @@ func BenchmarkPipeline(b *testing.B) {
 	}
 }
 
+// BenchmarkTransactionCost compares what a runner costs exactly once and at
+// least once, with a round each 100 ms. Both modes take turns in one run;
+// overhead-% is how much more CPU time exactly once needs.
+func BenchmarkTransactionCost(b *testing.B) {
+	c, events, backlog := benchBacklog(b)
+	for _, query := range queries {
+		want := answerDigest(b, query, events)
+		b.Run(query, func(b *testing.B) {
+			var cpu [2]time.Duration // at least once, exactly once
+			records := 0
+			for b.Loop() {
+				for mode := range cpu {
+					p := pass{cluster: c, bids: backlog.topic, records: backlog.records, query: query, exact: mode == 1, out: c.lastingTopic(b), every: commitInterval}
+					cpu[mode] += runColumnar(b, p)
+					if got := p.digest(b); got != want {
+						b.Fatalf("digest of the answer is %s, want %s", got, want)
+					}
+				}
+				records += backlog.records
+			}
+			b.ReportMetric(float64(records)/cpu[0].Seconds(), "at-least-once-records/cpu-s")
+			b.ReportMetric(float64(records)/cpu[1].Seconds(), "exactly-once-records/cpu-s")
+			b.ReportMetric(100*(cpu[1].Seconds()/cpu[0].Seconds()-1), "overhead-%")
+		})
+	}
+}
+
+// queries are the queries of the pipeline benchmarks.
+var queries = []string{"q0", "q2", "q12e"}
+
+// benchBacklog returns the cluster of the pipeline benchmarks with a backlog of
+// bids from so many events.
+func benchBacklog(b *testing.B) (c cluster, events int64, filled backlog) {
+	b.Helper()
+	events = 50_000
+	if text := os.Getenv("BENCH_EVENTS"); text != "" {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			b.Fatalf("BENCH_EVENTS: %v", err)
+		}
+		events = n
+	}
+	c = cluster{brokers: strings.Split(os.Getenv("KAFKA_BROKERS"), ",")}
+	if c.brokers[0] == "" {
+		c = startBroker(b)
+	}
+	return c, events, loadBids(b, c, events)
+}
+
 const (
 	bidPartitions  = 4
 	commitInterval = 100 * time.Millisecond
+	// pacedRecords are the records of a round that does not follow the one before
+	// at once.
+	pacedRecords = 10_000
 )
 
 // backlog is a topic full of bids.
@@ -93,6 +133,7 @@ type pass struct {
 	query   string
 	exact   bool
 	out     string
+	every   time.Duration // between the rounds of a runner; 0 for one after the other
 }
 
 // loadBids fills a topic with the bids among the first events. A bidder's bids
@@ -326,8 +367,15 @@ func runColumnar(b *testing.B, p pass) time.Duration {
 		b.Fatal(err)
 	}
 	defer member.Close()
-	store := columnar.NewFileStateStore(b.TempDir())
-	runner, err := columnar.NewGroupRunner(p.topology(b), member, member, columnar.WithStateStore(store))
+	settings := []columnar.GroupRunnerOption{columnar.WithStateStore(columnar.NewFileStateStore(b.TempDir()))}
+	var next <-chan time.Time
+	if p.every > 0 {
+		settings = append(settings, columnar.WithMaxPollRecords(pacedRecords))
+		ticker := time.NewTicker(p.every)
+		defer ticker.Stop()
+		next = ticker.C
+	}
+	runner, err := columnar.NewGroupRunner(p.topology(b), member, member, settings...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -339,6 +387,9 @@ func runColumnar(b *testing.B, p pass) time.Duration {
 	ctx := within(b)
 	start := cpuTime(b)
 	for runner.Metrics().Snapshot().InputRecords < int64(p.records) {
+		if p.every > 0 {
+			<-next
+		}
 		if _, err := round(ctx, time.Second); err != nil {
 			b.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -97,13 +98,49 @@ func (c *connection) deliveryContext() context.Context {
 	return c.sending.Load().ctx
 }
 
+// sending is a record on its way, and the context that the client keeps with it.
+// The client hands the record back to one function that all records share; what
+// the record belongs to comes with its context, instead of with a function of its
+// own.
+type sending struct {
+	context.Context
+	record kgo.Record
+	done   func(error)
+}
+
 // send hands a record to the client.
 func (c *connection) send(topic string, record columnar.ProduceRecord, done func(error)) {
-	c.client.Produce(c.deliveryContext(), produced(topic, record), func(r *kgo.Record, err error) {
-		if err != nil {
-			err = c.sendError(r, err)
+	s := &sending{Context: c.deliveryContext(), done: done}
+	fill(&s.record, topic, record)
+	if c.traced {
+		c.client.Produce(s.Context, &s.record, func(r *kgo.Record, err error) { c.acknowledge(r, err, done) })
+		return
+	}
+	s.record.Context = s
+	c.client.Produce(s.Context, &s.record, c.promise)
+}
+
+// acknowledge tells the outcome of a record.
+func (c *connection) acknowledge(r *kgo.Record, err error, done func(error)) {
+	if err != nil {
+		err = c.sendError(r, err)
+		if c.failed != nil {
+			c.failed(err)
 		}
-		done(err)
+	}
+	done(err)
+}
+
+// tracesRecords reports whether hooks of the caller see records on their way. They
+// may give a record another context.
+func tracesRecords(client *kgo.Client) bool {
+	hooks, _ := client.OptValue(kgo.WithHooks).([]kgo.Hook)
+	return slices.ContainsFunc(hooks, func(hook kgo.Hook) bool {
+		switch hook.(type) {
+		case kgo.HookProduceRecordBuffered, kgo.HookProduceRecordPartitioned:
+			return true
+		}
+		return false
 	})
 }
 

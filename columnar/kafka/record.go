@@ -57,11 +57,10 @@ func appendConsumed(out []columnar.ConsumedRecord, records []*kgo.Record) []colu
 	return out
 }
 
-// produced returns the client's form of a record. It aliases key, value and
-// header values, which the caller must leave alone until the record is
-// acknowledged.
-func produced(topic string, record columnar.ProduceRecord) *kgo.Record {
-	r := &kgo.Record{Topic: topic, Key: record.Key, Value: record.Value}
+// fill makes r the client's form of a record. It aliases key, value and header
+// values, which the caller must leave alone until the record is acknowledged.
+func fill(r *kgo.Record, topic string, record columnar.ProduceRecord) {
+	r.Topic, r.Key, r.Value = topic, record.Key, record.Value
 	if record.Timestamp >= 0 {
 		r.Timestamp = time.UnixMilli(record.Timestamp)
 	}
@@ -71,5 +70,4 @@ func produced(topic string, record columnar.ProduceRecord) *kgo.Record {
 			r.Headers[i] = kgo.RecordHeader(h)
 		}
 	}
-	return r
 }

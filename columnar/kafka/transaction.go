@@ -42,6 +42,7 @@ var errRebalanced = errors.New("the group rebalanced during the transaction")
 type transaction struct {
 	implicit bool        // brokers add offsets to a transaction without a request of their own
 	sent     atomic.Bool // a record was sent
+	ready    atomic.Bool // further records need no look at the fields below
 	opening  sync.Mutex  // held while the client's session begins
 
 	producerID    int64 // of the transaction; set while opening is held
@@ -99,6 +100,7 @@ func (x *transaction) note(err error) error {
 		defer x.mu.Unlock()
 		if x.fenced == nil {
 			x.fenced = fenced
+			x.ready.Store(false)
 		}
 	}
 	return err
@@ -130,6 +132,15 @@ func (x *transaction) end() {
 	defer x.mu.Unlock()
 	x.begun, x.active, x.doomed, x.offsets = false, false, nil, nil
 	x.sent.Store(false)
+	x.ready.Store(false)
+}
+
+// noteSent remembers that the open transaction has a record.
+func (x *transaction) noteSent() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sent.Store(true)
+	x.ready.Store(x.active && x.fenced == nil && x.doubt == nil)
 }
 
 func (x *transaction) state() (begun, active bool) {

@@ -83,6 +83,7 @@ func NewTransactionalMember(group, transactionalID string, opts ...kgo.Opt) (*Tr
 		return nil, err
 	}
 	t.groupConsumer = g
+	g.failed = t.txn.doom
 	g.prepare = t.initialise
 	g.settle = t.settleSession
 	return t, nil
@@ -109,21 +110,17 @@ func (t *TransactionalMember) BeginTransaction() error {
 // once with the outcome, as [Producer.Send] does. A record that fails makes
 // CommitTransaction abort.
 func (t *TransactionalMember) Send(topic string, record columnar.ProduceRecord, done func(error)) {
-	ctx, cancel := t.bounded()
-	err := t.open(ctx)
-	cancel()
-	if err != nil {
-		done(err)
-		return
-	}
-	t.txn.sent.Store(true)
-	t.client.Produce(t.deliveryContext(), produced(topic, record), func(r *kgo.Record, err error) {
+	if !t.txn.ready.Load() {
+		ctx, cancel := t.bounded()
+		err := t.open(ctx)
+		cancel()
 		if err != nil {
-			err = t.sendError(r, err)
-			t.txn.doom(err)
+			done(err)
+			return
 		}
-		done(err)
-	})
+		t.txn.noteSent()
+	}
+	t.send(topic, record, done)
 }
 
 // SendOffsets is SendOffsetsContext, bounded by [WithCallTimeout].
