@@ -113,21 +113,7 @@ func (p *protoPrinter) declarations(scope protoDeclarations) {
 	for i := range scope.Enums().Len() {
 		p.enum(scope.Enums().Get(i))
 	}
-	groups := make(map[protoreflect.FullName]bool)
-	note := func(fields interface {
-		Len() int
-		Get(int) protoreflect.FieldDescriptor
-	}) {
-		for i := range fields.Len() {
-			if field := fields.Get(i); p.isGroup(field) {
-				groups[field.Message().FullName()] = true
-			}
-		}
-	}
-	note(scope.Extensions())
-	if message, ok := scope.(protoreflect.MessageDescriptor); ok {
-		note(message.Fields())
-	}
+	groups := groupTypes(scope)
 	for i := range scope.Messages().Len() {
 		if message := scope.Messages().Get(i); !message.IsMapEntry() && !groups[message.FullName()] {
 			p.out.WriteByte('\n')
@@ -136,10 +122,30 @@ func (p *protoPrinter) declarations(scope protoDeclarations) {
 	}
 }
 
-// isGroup reports whether a field declares its own type. In editions a group is
-// a message with another encoding.
-func (p *protoPrinter) isGroup(field protoreflect.FieldDescriptor) bool {
-	return field.Kind() == protoreflect.GroupKind && p.syntax != protoreflect.Editions
+// groupTypes names the messages of a scope that its fields declare.
+func groupTypes(scope protoDeclarations) map[protoreflect.FullName]bool {
+	groups := make(map[protoreflect.FullName]bool)
+	note := func(fields interface {
+		Len() int
+		Get(int) protoreflect.FieldDescriptor
+	}) {
+		for i := range fields.Len() {
+			if field := fields.Get(i); declaresGroup(field) {
+				groups[field.Message().FullName()] = true
+			}
+		}
+	}
+	note(scope.Extensions())
+	if message, ok := scope.(protoreflect.MessageDescriptor); ok {
+		note(message.Fields())
+	}
+	return groups
+}
+
+// declaresGroup reports whether a field declares its own type. In editions a
+// group is a message with another encoding.
+func declaresGroup(field protoreflect.FieldDescriptor) bool {
+	return field.Kind() == protoreflect.GroupKind && field.Syntax() == protoreflect.Proto2
 }
 
 // visibility returns the modifier of a declaration, which editions have.
@@ -234,7 +240,7 @@ func (p *protoPrinter) extensions(extensions protoreflect.ExtensionDescriptors) 
 
 func (p *protoPrinter) field(field protoreflect.FieldDescriptor) {
 	head := p.label(field) + p.fieldType(field) + " = " + strconv.Itoa(int(field.Number())) + p.brackets(p.fieldOptions(field))
-	if p.isGroup(field) {
+	if declaresGroup(field) {
 		p.block(head, func() { p.messageBody(field.Message()) })
 		return
 	}
@@ -259,7 +265,7 @@ func (p *protoPrinter) label(field protoreflect.FieldDescriptor) string {
 // fieldType returns the type and the name of a field.
 func (p *protoPrinter) fieldType(field protoreflect.FieldDescriptor) string {
 	switch {
-	case p.isGroup(field):
+	case declaresGroup(field):
 		return "group " + string(field.Message().Name())
 	case field.IsMap():
 		return fmt.Sprintf("map<%s, %s> %s", protoTypeName(field.MapKey()), protoTypeName(field.MapValue()), field.Name())

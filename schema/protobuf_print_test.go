@@ -190,23 +190,11 @@ func TestPrintedWellKnownFilesCompileToThemselves(t *testing.T) {
 }
 
 func TestPrintedRandomFilesCompileToThemselves(t *testing.T) {
-	optionsFile, options := newOptionsFile(t)
-	files := new(protoregistry.Files)
-	for _, file := range []protoreflect.FileDescriptor{
-		standardProto("google/protobuf/descriptor.proto"), standardProto("google/protobuf/any.proto"), optionsFile,
-	} {
-		if err := files.RegisterFile(file); err != nil {
-			t.Fatal(err)
-		}
-	}
+	corpus := newProtoCorpus(t)
 	for _, edition := range []descriptorpb.Edition{proto2Edition, proto3Edition, edition2023} {
 		t.Run(edition.String(), func(t *testing.T) {
 			rapid.Check(t, func(rt *rapid.T) {
-				m := &protoMaker{T: rt, edition: edition, options: options}
-				file, err := protodesc.NewFile(m.file(), files)
-				if err != nil {
-					rt.Fatal(err)
-				}
+				file, _, _ := corpus.draw(rt, edition)
 				checkPrint(rt, file)
 			})
 		})

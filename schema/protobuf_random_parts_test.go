@@ -155,7 +155,12 @@ func (m *protoMaker) single(field protoreflect.FieldDescriptor, empty protorefle
 	if field.Message() == nil {
 		return m.scalar(field)
 	}
-	message := empty.Message()
+	m.setFields(empty.Message(), depth)
+	return empty
+}
+
+// setFields sets some fields of a message.
+func (m *protoMaker) setFields(message protoreflect.Message, depth int) {
 	fields := message.Descriptor().Fields()
 	for i := range fields.Len() {
 		if member := fields.Get(i); depth > 0 && m.chance(3) {
@@ -168,7 +173,6 @@ func (m *protoMaker) single(field protoreflect.FieldDescriptor, empty protorefle
 			message.Set(member, m.optionValue(member, message.NewField(member), depth-1))
 		}
 	}
-	return empty
 }
 
 func (m *protoMaker) scalar(field protoreflect.FieldDescriptor) protoreflect.Value {

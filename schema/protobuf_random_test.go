@@ -66,7 +66,13 @@ type protoMaker struct {
 	enums    []*descriptorpb.EnumDescriptorProto
 }
 
-func newOptionsFile(tb testing.TB) (protoreflect.FileDescriptor, map[protoreflect.FullName][]protoreflect.ExtensionType) {
+// protoCorpus is what random files import.
+type protoCorpus struct {
+	files   *protoregistry.Files
+	options map[protoreflect.FullName][]protoreflect.ExtensionType
+}
+
+func newProtoCorpus(tb testing.TB) protoCorpus {
 	tb.Helper()
 	file := mustParseProto(tb, customOptions, nil)
 	fd := protodesc.ToFileDescriptorProto(file)
@@ -75,14 +81,32 @@ func newOptionsFile(tb testing.TB) (protoreflect.FileDescriptor, map[protoreflec
 	if err != nil {
 		tb.Fatal(err)
 	}
-	options := make(map[protoreflect.FullName][]protoreflect.ExtensionType)
+	c := protoCorpus{new(protoregistry.Files), make(map[protoreflect.FullName][]protoreflect.ExtensionType)}
+	for _, file := range []protoreflect.FileDescriptor{
+		standardProto("google/protobuf/descriptor.proto"), standardProto("google/protobuf/any.proto"), file,
+	} {
+		if err := c.files.RegisterFile(file); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	for _, extensions := range []protoreflect.ExtensionDescriptors{file.Extensions(), file.Messages().ByName("Detail").Extensions()} {
 		for i := range extensions.Len() {
 			extended := extensions.Get(i).ContainingMessage().FullName()
-			options[extended] = append(options[extended], dynamicpb.NewExtensionType(extensions.Get(i)))
+			c.options[extended] = append(c.options[extended], dynamicpb.NewExtensionType(extensions.Get(i)))
 		}
 	}
-	return file, options
+	return c
+}
+
+// draw returns a random file and its proto.
+func (c protoCorpus) draw(t *rapid.T, edition descriptorpb.Edition) (protoreflect.FileDescriptor, *protoMaker, *descriptorpb.FileDescriptorProto) {
+	m := &protoMaker{T: t, edition: edition, options: c.options}
+	fd := m.file()
+	file, err := protodesc.NewFile(fd, c.files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, m, fd
 }
 
 // chance is true once in n draws.
