@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"pgregory.net/rapid"
+)
+
+// FuzzProtobufSource compiles random texts. What compiles is printed as a text
+// that compiles to the same.
+func FuzzProtobufSource(f *testing.F) {
+	for _, text := range []string{
+		proto2Source, proto3Source, editionsSource, customOptions,
+		`syntax = "proto3"; import "import.proto"; message A { import.B b = 1; }`,
+		"message A{", "AAAA", `option (a).b.c = { [x.y/z.w]: <a: 1> };`, "enum E { A = 0x7fffffff; B = -1; }", "/* \xff", "\"\\u00e9\\xff\\777",
+	} {
+		f.Add(text, `package import; message B {}`)
+	}
+	f.Add(serialized(f, mustParseProto(f, proto2Source, nil)), "")
+	f.Fuzz(func(t *testing.T, text, imported string) {
+		file, err := parseProtoFile(t.Context(), text, map[string]string{"import.proto": imported})
+		if err != nil {
+			if _, ok := errors.AsType[*ProtobufSchemaError](err); !ok {
+				t.Fatalf("error is %v", err)
+			}
+			return
+		}
+		if result := ProtobufCompatibility(file, file, FullTransitive); !result.Compatible {
+			t.Fatalf("%s\ndoes not read itself: %q", text, result.Incompatibilities)
+		}
+		checkFuzzedPrint(t, file, imported)
+	})
+}
+
+// FuzzPrintedProtobufDescriptor prints random descriptors.
+func FuzzPrintedProtobufDescriptor(f *testing.F) {
+	add := func(file protoreflect.FileDescriptor) {
+		data, err := proto.Marshal(protodesc.ToFileDescriptorProto(file))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	for _, text := range []string{proto2Source, proto3Source, editionsSource, customOptions} {
+		add(mustParseProto(f, text, nil))
+	}
+	for _, path := range []string{"any", "descriptor", "struct", "go_features"} {
+		add(standardProto("google/protobuf/" + path + ".proto"))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fd := new(descriptorpb.FileDescriptorProto)
+		if err := (proto.UnmarshalOptions{RecursionLimit: 2 * maxProtoDepth}).Unmarshal(data, fd); err != nil {
+			return
+		}
+		file, err := protodesc.NewFile(fd, protoregistry.GlobalFiles)
+		if err != nil {
+			return
+		}
+		checkFuzzedPrint(t, file, "")
+	})
+}
+
+// checkFuzzedPrint is checkPrint for a file that no source may be able to say:
+// printing it must end, and what compiles must be the same.
+func checkFuzzedPrint(tb rapid.TB, file protoreflect.FileDescriptor, imported string) {
+	tb.Helper()
+	text := PrintProtoFile(file)
+	if second := PrintProtoFile(file); second != text {
+		tb.Fatalf("printed twice, the text differs:\n%s\n%s", text, second)
+	}
+	imports := importsOf(tb, file, map[string]string{"import.proto": imported})
+	again, err := parseProtoFile(context.Background(), text, imports)
+	if err != nil {
+		return
+	}
+	types := extensionsOf(file)
+	if diff := gocmp.Diff(meaning(tb, file, types), meaning(tb, again, types), protocmp.Transform(), cmpopts.EquateNaNs()); diff != "" {
+		tb.Fatalf("compiled text mismatch (-file +text):\n%s\n%s", diff, text)
+	}
+	if diff := gocmp.Diff(text, PrintProtoFile(again)); diff != "" {
+		tb.Fatalf("second text mismatch (-first +second):\n%s", diff)
+	}
+}
