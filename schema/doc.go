@@ -75,6 +75,7 @@
 //	AvroResolutionError      no datum of a writer can be read     fix the schema, or skip the record
 //	AvroValueError           a schema cannot express a value      fix the value
 //	AvroSchemaError          a text is no Avro schema             fix the text
+//	ProtobufSchemaError      a text is no Protobuf schema         fix the text, or add the missing reference
 //	ValidationError          a document breaks its JSON Schema    skip the record, or fix the value
 //	RegistryError            a request failed                     see Retriable and the sentinels
 //	ErrReferenceConflict     two schemas carry one name           rename a reference
