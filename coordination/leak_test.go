@@ -15,7 +15,7 @@ import (
 const programVariable = "COORDINATION_TEST_PROGRAM"
 
 // programs are the programs that the test binary can be.
-var programs = map[string]func() error{"rival": serveRival}
+var programs = map[string]func() error{"broker": serveBroker, "rival": serveRival}
 
 func TestMain(m *testing.M) {
 	name := os.Getenv(programVariable)
