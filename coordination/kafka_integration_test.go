@@ -5,14 +5,12 @@
 package coordination_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/krabka-io/krabka-streams-go/coordination"
 	"github.com/krabka-io/krabka-streams-go/internal/kafkatest"
@@ -23,121 +21,6 @@ import (
 func sharedStage(t *testing.T) *stage { return &stage{brokers: kafkatest.Brokers(t)} }
 
 func TestKafkaTransportSuiteOnKafka(t *testing.T) { runSuite(t, sharedStage(t)) }
-
-func TestKafkaTransportOnTheTransactionProtocolBeforeKafka4(t *testing.T) {
-	broker := kafkatest.Start(t, kafkatest.Options{TransactionVersion: 0})
-	s := &stage{brokers: []string{broker.Addr}}
-	// Nothing was written yet: the coordinator makes its own topic first.
-	if minted, held, err := s.transport(t, standardConfig(t)).DescribeEpoch(within(t, patience), role(t, "nobody")); held || err != nil {
-		t.Errorf("DescribeEpoch on a new cluster = %s, %v, %v", minted, held, err)
-	}
-	runSuite(t, s)
-	t.Run("outages", func(t *testing.T) { outages(t, s, broker) })
-}
-
-// outages restarts a broker. A role whose lease is longer keeps its leader and
-// its token; one whose lease is shorter passes to a standby.
-func outages(t *testing.T, s *stage, broker *kafkatest.Broker) {
-	topic := s.compacted(t, 1)
-	long, short := newTenure(t, s, topic, 2*time.Minute), newTenure(t, s, topic, 2*time.Second)
-	broker.Kill()
-	select {
-	case <-short.held.Done():
-	case <-within(t, patience).Done():
-		t.Fatal("the leadership outlives its lease without a broker")
-	}
-	if err := short.held.Err(); !errors.Is(err, coordination.ErrLeaseExpired) || errors.Is(err, coordination.ErrFenced) {
-		t.Errorf("the short lease ended with %v, want ErrLeaseExpired", err)
-	}
-	if late := time.Now().UnixMilli() - short.held.Lease().Deadline; late < 0 || late > 2000 {
-		t.Errorf("the leadership ended %d ms past its deadline, want at most a poll", late)
-	}
-	broker.Restart()
-	long.goesOn(t, s)
-	next := short.passesOn(t)
-	if !next.Token().Supersedes(short.held.Token()) || next.Sequence() <= short.held.Sequence() {
-		t.Errorf("term %s at %d follows term %s at %d", next.Token(), next.Sequence(), short.held.Token(), short.held.Sequence())
-	}
-	late := short.transport.WriteLease(within(t, patience), at(topic, 0), short.held.Token(), coordination.EncodeKey(coordination.LeaseKey(short.role)), []byte("late"))
-	if !errors.Is(late, coordination.ErrFenced) {
-		t.Errorf("a late lease of the old holder: %v, want ErrFenced", late)
-	}
-	broker.Stop() // in order, this time
-	broker.Restart()
-	long.goesOn(t, s)
-	long.cancel()
-	if o := <-long.standby; !errors.Is(o.err, context.Canceled) {
-		t.Errorf("the standby of the long lease ended with %v", o.err)
-	}
-}
-
-// tenure is a role with a holder and a standby.
-type tenure struct {
-	role      coordination.Role
-	requests  wire
-	transport *coordination.KafkaTransport
-	held      *coordination.Leadership
-	cancel    context.CancelFunc
-	standby   chan outcome
-}
-
-func newTenure(t *testing.T, s *stage, topic string, duration time.Duration) *tenure {
-	t.Helper()
-	lease := leaseConfig(t, duration, min(duration/4, 2*time.Second), duration/4)
-	n := &tenure{role: role(t, unique("role")), standby: make(chan outcome, 1)}
-	n.transport = s.transport(t, lease, reporting(&n.requests))
-	options := []coordination.Option{coordination.WithLeaseConfig(lease), coordination.WithPollInterval(200 * time.Millisecond)}
-	n.held = acquire(t, n.transport, n.role, "node-1", topic, options...)
-	waiting := s.transport(t, lease, reporting(&n.requests))
-	var ctx context.Context
-	ctx, n.cancel = context.WithCancel(t.Context())
-	options = append(options, coordination.WithTopic(topic), coordination.WithPartitions(1))
-	id := member(t, "node-2")
-	go func() {
-		l, err := coordination.AcquireLeadership(ctx, waiting, n.role, id, options...)
-		n.standby <- outcome{l, err}
-	}()
-	return n
-}
-
-// goesOn demands that the holder renews its lease under the first epoch.
-func (n *tenure) goesOn(t *testing.T, s *stage) {
-	t.Helper()
-	ctx := within(t, patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for granted := n.held.Lease().GrantedAt; n.held.Lease().GrantedAt == granted; {
-		select {
-		case <-tick.C:
-		case <-n.held.Done():
-			t.Fatalf("the leadership ended: %v", n.held.Err())
-		case <-ctx.Done():
-			t.Fatal("the lease is not renewed")
-		}
-	}
-	if got := n.requests.of(kmsg.InitProducerID); got != 1 || n.held.Err() != nil {
-		t.Errorf("%d mints, the leadership ended with %v; want one mint and no end", got, n.held.Err())
-	}
-	if got := s.describe(t, n.role); got != n.held.Token() {
-		t.Errorf("the coordinator holds %s, want %s", got, n.held.Token())
-	}
-}
-
-// passesOn waits until the standby leads.
-func (n *tenure) passesOn(t *testing.T) *coordination.Leadership {
-	t.Helper()
-	select {
-	case o := <-n.standby:
-		if o.err != nil {
-			t.Fatalf("the standby ended with %v", o.err)
-		}
-		release(t, o.leadership)
-		return o.leadership
-	case <-within(t, patience).Done():
-		t.Fatal("the standby does not take over")
-		return nil
-	}
-}
 
 func TestGuardedWritesOfRivalsAreLinearizableOnKafka(t *testing.T) { contestsHere(t, sharedStage(t)) }
 

@@ -106,8 +106,10 @@ func (m *mortal) do(order rivalOrder) (rivalAnswer, error) {
 		time.AfterFunc(after, func() { _ = process.Kill() }) // it may have ended
 	case 1, 2:
 		length := time.Duration(m.random.Int64N(int64(2 * m.config.Lease)))
-		time.AfterFunc(after, func() { _ = process.Signal(syscall.SIGSTOP) })
-		time.AfterFunc(after+length, func() { _ = process.Signal(syscall.SIGCONT) })
+		time.AfterFunc(after, func() {
+			_ = process.Signal(syscall.SIGSTOP)
+			time.AfterFunc(length, func() { _ = process.Signal(syscall.SIGCONT) })
+		})
 	}
 	a, err := m.process.do(order)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"math/big"
 	"net"
 	"os"
@@ -108,13 +109,15 @@ func certificate(t *testing.T) (roots *x509.CertPool, file string) {
 func TestKafkaTransportOnASecuredBroker(t *testing.T) {
 	roots, file := certificate(t)
 	const listener = "listener.name.sasl_plaintext."
-	broker := kafkatest.Start(t, kafkatest.Options{TransactionVersion: 2, Settings: map[string]string{
+	settings := maps.Clone(privateSettings)
+	maps.Copy(settings, map[string]string{
 		"listener.security.protocol.map":   "PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_SSL,CONTROLLER:PLAINTEXT",
 		listener + "ssl.keystore.type":     "PEM",
 		listener + "ssl.keystore.location": file,
 		"authorizer.class.name":            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users":                      "User:ANONYMOUS",
-	}})
+	})
+	broker := kafkatest.Start(t, kafkatest.Options{TransactionVersion: 2, Settings: settings})
 	// Whoever does not log in may do everything.
 	open := &stage{brokers: []string{broker.Addr}}
 	secured := func(opts ...kgo.Opt) *stage { return &stage{brokers: []string{broker.SASLAddr}, opts: opts} }
@@ -133,7 +136,7 @@ func TestKafkaTransportOnASecuredBroker(t *testing.T) {
 		mintFails(t, &stage{brokers: open.brokers, opts: []kgo.Opt{encrypted}})
 	})
 	t.Run("permissions", func(t *testing.T) { permissions(t, open, secured(encrypted, user)) })
-	t.Run("outages", func(t *testing.T) { outages(t, open, broker) })
+	private(t, open, broker)
 }
 
 // permission is an entry of an access control list.
