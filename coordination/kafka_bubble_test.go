@@ -152,6 +152,51 @@ func TestHolderKeepsTheRoleThroughAnOutageBelowTheLease(t *testing.T) {
 	})
 }
 
+// The wait between two attempts to reach a broker stays short however long the
+// outage lasts, so nobody notices its end seconds late.
+func TestEndOfAnOutageIsNoticedSoon(t *testing.T) {
+	const soon = time.Second
+	calls := map[string]func(*contender, context.Context) error{
+		"a read": func(c *contender, ctx context.Context) error {
+			_, err := c.transport.ReadPartition(ctx, at(c.topic, 0))
+			return err
+		},
+		"a description": func(c *contender, ctx context.Context) error {
+			for {
+				if _, _, err := c.transport.DescribeEpoch(ctx, c.role); err == nil || ctx.Err() != nil {
+					return err
+				}
+			}
+		},
+		"a check of the topic": func(c *contender, ctx context.Context) error {
+			return c.transport.EnsureTopic(ctx, c.topic, 1)
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := virtualStage(t)
+				c := newContender(t, s, role(t, "controller"), "node-1", s.compacted(t, 1))
+				for _, outage := range []time.Duration{5 * time.Second, 20 * time.Second, 61 * time.Second} {
+					c.network.cut()
+					mended := make(chan time.Time, 1)
+					time.AfterFunc(outage, func() {
+						mended <- time.Now()
+						c.network.mend()
+					})
+					if err := call(c, t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if late := time.Since(<-mended); late > soon {
+						t.Errorf("it went on %v after an outage of %v, want %v at most", late, outage, soon)
+					}
+				}
+				s.stop(c.transport)
+			})
+		})
+	}
+}
+
 func TestNobodyMintsWhileTheHolderRenews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := virtualStage(t)

@@ -76,6 +76,7 @@ func TestProducerOfAnotherProgramTakesTheRoleOnKafka(t *testing.T) {
 const lastEpochs = 32766
 
 func TestEpochsRunOutOnKafka(t *testing.T) {
+	t.Parallel()
 	s := sharedStage(t)
 	topic, r := s.compacted(t, 1), role(t, unique("role"))
 	ctx := within(t, 5*time.Minute)

@@ -23,7 +23,9 @@ type KafkaOptions struct {
 	Brokers []string
 
 	// ClientOptions reach every client of the transport: TLS, SASL, the
-	// dialer, the client id, hooks, the logger of the client. An option that
+	// dialer, the client id, hooks, the logger of the client. They go before
+	// the timeouts and the short waits between attempts that the transport
+	// chooses. An option that
 	// decides what coordination depends on is an error: seed brokers, context,
 	// versions, acks, transactions, groups, consumed topics and the creation of
 	// topics by use. What concerns the client's own producing, such as a
@@ -221,6 +223,7 @@ func newKafkaClients(ctx context.Context, lease LeaseConfig, options KafkaOption
 			kgo.WithContext(ctx),
 			kgo.SeedBrokers(brokers...),
 			kgo.RequestTimeoutOverhead(answerTime(lease)),
+			kgo.RetryBackoffFn(quickPace.wait),
 		},
 		options.ClientOptions,
 	)

@@ -7,10 +7,12 @@ package coordination_test
 import "testing"
 
 func TestGuardedWritesOfProcessesAreLinearizableOnKafka(t *testing.T) {
+	t.Parallel()
 	contestOfProcesses.run(t, sharedStage(t))
 }
 
 func TestGuardedWritesOfElectedProcessesAreLinearizableOnKafka(t *testing.T) {
+	t.Parallel()
 	contestOfElected.run(t, sharedStage(t))
 }
 

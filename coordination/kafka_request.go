@@ -28,7 +28,7 @@ var (
 func (p pace) wait(n int) time.Duration {
 	extent := p.most
 	if n < 20 {
-		extent = min(p.first<<(n-1), p.most)
+		extent = min(p.first<<max(n-1, 0), p.most)
 	}
 	return time.Duration((0.5 + rand.Float64()) * float64(extent))
 }

@@ -107,6 +107,7 @@ func certificate(t *testing.T) (roots *x509.CertPool, file string) {
 }
 
 func TestKafkaTransportOnASecuredBroker(t *testing.T) {
+	t.Parallel()
 	roots, file := certificate(t)
 	const listener = "listener.name.sasl_plaintext."
 	settings := maps.Clone(privateSettings)
