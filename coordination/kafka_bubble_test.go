@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/krabka-io/krabka-streams-go/coordination"
@@ -149,6 +151,25 @@ func TestHolderKeepsTheRoleThroughAnOutageBelowTheLease(t *testing.T) {
 			t.Error(err)
 		}
 		s.stop(first.transport, second.transport)
+	})
+}
+
+// A broker that comes back learns of its topics after it answers.
+func TestTopicThatIsDeniedAfterAnOutageIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := virtualStage(t)
+		c := newContender(t, s, role(t, "controller"), "node-1", s.compacted(t, 1))
+		c.network.cut()
+		fault := s.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: c.topic, Err: kerr.UnknownTopicOrPartition, Count: 3})
+		time.AfterFunc(20*time.Second, c.network.mend)
+		records, err := c.transport.ReadPartition(t.Context(), at(c.topic, 0))
+		if err != nil || len(records) != 0 {
+			t.Errorf("read: %d records, %v; want none of a topic that is there", len(records), err)
+		}
+		if got := fault.Hits(); got != 3 {
+			t.Errorf("the topic was denied %d times, want 3", got)
+		}
+		s.stop(c.transport)
 	})
 }
 

@@ -38,9 +38,11 @@ const (
 	// configuration is tried.
 	doubtfulAttempts = 5
 
-	// topicPatience is how long brokers may deny a topic, because they learn
-	// of a new topic one after the other.
+	// topicPatience is how long, and topicAttempts how often, brokers may deny
+	// a topic: they learn of a new topic one after the other, and of all topics
+	// when they start.
 	topicPatience = time.Second
+	topicAttempts = 5
 
 	// describePatience bounds a look at the coordinator.
 	describePatience = 9 * time.Second
@@ -91,8 +93,8 @@ func endsWithContext(err error) bool {
 // persist calls attempt until it succeeds, fails for good, or the context
 // ends. An attempt says with a [*transientError] that another one may help.
 func (t *KafkaTransport) persist(ctx context.Context, r request, attempt func(context.Context) error) error {
-	began := time.Now()
-	doubts := 0
+	doubts, denials := 0, 0  // in a row
+	var denied time.Time     // the first of the denials
 	var last *transientError // the last failure that is not the end of ctx
 	for n := 1; ; n++ {
 		if ctx.Err() != nil {
@@ -116,7 +118,14 @@ func (t *KafkaTransport) persist(ctx context.Context, r request, attempt func(co
 		if !again.doubtful {
 			doubts = 0
 		}
-		if doubts >= doubtfulAttempts || again.missing && time.Since(began) >= topicPatience {
+		denials++
+		switch {
+		case !again.missing:
+			denials = 0
+		case denials == 1:
+			denied = time.Now()
+		}
+		if doubts >= doubtfulAttempts || denials >= topicAttempts && time.Since(denied) >= topicPatience {
 			return r.failed(err)
 		}
 		if hook := t.options.Hooks.Retried; hook != nil {
