@@ -12,7 +12,8 @@ import (
 // [GroupRunner.Stats] and [GroupRunner.Metrics]. What they are given is theirs.
 type Hooks struct {
 	// Round is called when a round has ended that processed records, fired a
-	// barrier or failed.
+	// barrier or failed. A round that its context ends while it waits for records
+	// has not failed.
 	Round func(RoundInfo)
 	// Rebalance is called when partitions were assigned, revoked or lost.
 	Rebalance func(RebalanceInfo)
@@ -38,8 +39,8 @@ type RoundInfo struct {
 	Records  int // processed
 	Outputs  int // sent, dead letters included
 	Offsets  map[TopicPartition]int64
-	Duration time.Duration
-	Barrier  int64 // epoch of the barrier that fired, or NoEpoch
+	Duration time.Duration // with the wait for records
+	Barrier  int64         // epoch of the barrier that fired, or NoEpoch
 	Err      error
 }
 

@@ -462,19 +462,21 @@ func (r *GroupRunner) report(rd *round, err error) {
 	if rd.firing != nil {
 		info.Barrier = rd.firing.cut.Epoch
 	}
-	idle := err == nil && len(rd.work) == 0 && len(rd.offsets) == 0
+	// The end of its context while a round waits for records is no failure.
+	ended := len(rd.work) == 0 && rd.poll.Err() != nil && errors.Is(err, rd.poll.Err())
+	idle := ended || (err == nil && len(rd.work) == 0 && len(rd.offsets) == 0)
 	r.stats.add(func(s *RuntimeStats) {
 		s.LongestRound = max(s.LongestRound, elapsed)
 		switch {
-		case err != nil:
-			s.RoundsFailed++
 		case idle:
 			s.EmptyRounds++
+		case err != nil:
+			s.RoundsFailed++
 		default:
 			s.Rounds++
 		}
 	})
-	if err != nil {
+	if err != nil && !idle {
 		r.settings.logger.Warn("round failed", "error", err)
 	}
 	if r.settings.hooks.Round != nil && !idle {

@@ -38,7 +38,7 @@ func (r *GroupRunner) Run(ctx context.Context) error {
 			continue
 		case errors.Is(err, ErrRunnerClosed):
 			return nil
-		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()), r.isClosing() && errors.Is(err, context.Canceled):
 			return r.Close()
 		case !r.mayRetry(err):
 			return errors.Join(err, r.Close())
@@ -52,6 +52,13 @@ func (r *GroupRunner) Run(ctx context.Context) error {
 		backoff = min(2*backoff, r.settings.maxBackoff)
 	}
 	return r.Close()
+}
+
+// isClosing reports whether Close has been called.
+func (r *GroupRunner) isClosing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closing
 }
 
 // mayRetry reports whether another round may succeed after a failed one.

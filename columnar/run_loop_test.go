@@ -101,6 +101,32 @@ func TestRunEndsOnErrorsThatDoNotPass(t *testing.T) {
 	}
 }
 
+func TestEndOfTheServiceIsNoFailedRound(t *testing.T) {
+	for name, end := range map[string]func(r *GroupRunner, cancel context.CancelFunc){
+		"context": func(_ *GroupRunner, cancel context.CancelFunc) { cancel() },
+		"close":   func(r *GroupRunner, _ context.CancelFunc) { go r.Close() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var log bytes.Buffer
+			var rounds []RoundInfo
+			consumer := &waitingConsumer{}
+			r := newTestRunner(t, ledgerTopology(t), consumer, &recordingProducer{}, WithPollTimeout(time.Hour),
+				WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+				WithHooks(Hooks{Round: func(info RoundInfo) { rounds = append(rounds, info) }}))
+			consumer.polling = func(context.Context) { end(r, cancel) }
+			if err := r.Run(ctx); err != nil {
+				t.Errorf("%s: Run = %v", name, err)
+			}
+			stats := r.Stats()
+			if len(rounds) != 0 || stats.RoundsFailed != 0 || strings.Contains(log.String(), "failed") {
+				t.Errorf("%s: %d failed rounds, %v told to the hook, log %q; want none", name, stats.RoundsFailed, rounds, log.String())
+			}
+		})
+	}
+}
+
 func TestRunLetsTheRoundInProgressFinish(t *testing.T) {
 	for _, slow := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
