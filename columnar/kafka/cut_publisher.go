@@ -113,10 +113,10 @@ func (p *CutPublisher) Publish(ctx context.Context) (columnar.BarrierCut, error)
 }
 
 // Run publishes a cut at once and then one every so often, until ctx ends,
-// which is no error. Failures that may pass are retried with a growing pause,
-// and so is every error of the election. With [WithLeadership] it waits for the
-// leadership, resigns when it returns, and waits again after losing it; without,
-// a [columnar.FencedError] ends it.
+// which is no error. Failures that may pass are retried with a growing pause.
+// With [WithLeadership] it waits for the leadership, resigns when it returns,
+// and waits again after losing it; an error of the election ends it unless the
+// error is retriable. Without, a [columnar.FencedError] ends it.
 func (p *CutPublisher) Run(ctx context.Context, every time.Duration) error {
 	if every <= 0 {
 		return fmt.Errorf("kafka: publish cuts of %q: interval %v is not positive", p.group, every)
@@ -151,6 +151,9 @@ func (p *CutPublisher) permanent(err error) bool {
 	}
 	if errors.As(err, new(*columnar.FencedError)) {
 		return p.settings.acquire == nil
+	}
+	if errors.As(err, new(*electionError)) {
+		return !columnar.IsRetriable(err)
 	}
 	return errors.As(err, new(*AccessError)) || errors.As(err, new(*columnar.TopicError)) && !columnar.IsRetriable(err)
 }
@@ -250,7 +253,7 @@ func (p *CutPublisher) lead(ctx context.Context) (context.Context, context.Cance
 	if p.leadership == nil && p.settings.acquire != nil {
 		leadership, err := p.settings.acquire(ctx)
 		if err != nil {
-			return nil, nil, fmt.Errorf("kafka: lead the cuts of %q: %w", p.group, err)
+			return nil, nil, &electionError{group: p.group, err: err}
 		}
 		p.leadership = leadership
 	}

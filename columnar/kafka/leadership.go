@@ -4,6 +4,7 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -32,9 +33,22 @@ type RenewableLeadership interface {
 	Renew(ctx context.Context) error
 }
 
+// electionError is a leadership that a publisher did not get.
+type electionError struct {
+	group string
+	err   error
+}
+
+func (e *electionError) Error() string {
+	return fmt.Sprintf("kafka: lead the cuts of %q: %v", e.group, e.err)
+}
+
+func (e *electionError) Unwrap() error { return e.err }
+
 // WithLeadership makes a [CutPublisher] publish only while it leads. acquire
 // waits for the leadership until ctx ends; it is called again after a
-// leadership ended. With package coordination:
+// leadership ended, and after an error that [columnar.IsRetriable] says passes.
+// With package coordination:
 //
 //	kafka.WithLeadership(func(ctx context.Context) (kafka.Leadership, error) {
 //		return coordination.AcquireLeadership(ctx, transport, role, member)

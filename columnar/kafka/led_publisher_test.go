@@ -405,3 +405,26 @@ func testLateLeaderPublishesNothing(t *testing.T, c cluster) {
 		})
 	}
 }
+
+// busyElection is an error that goes away.
+type busyElection struct{ error }
+
+func (busyElection) Retriable() bool { return true }
+
+func TestRunEndsWithAnElectionThatCannotSucceed(t *testing.T) {
+	errRefused := errors.New("refused")
+	outcomes := []error{busyElection{errors.New("busy")}, fmt.Errorf("read: %w", busyElection{errors.New("busy")}), errRefused}
+	asked := 0
+	p, err := kafka.NewCutPublisher("billing", []string{"orders"}, kafka.WithLeadership(func(context.Context) (kafka.Leadership, error) {
+		asked++
+		return nil, outcomes[asked-1]
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, p)
+	err = p.Run(within(t), time.Second)
+	if !errors.Is(err, errRefused) || err.Error() != `kafka: lead the cuts of "billing": refused` || asked != len(outcomes) {
+		t.Errorf("Run = %v after %d elections, want the third, which was refused", err, asked)
+	}
+}
