@@ -206,6 +206,7 @@ func TestCandidateAsksBehindAnIncompleteRead(t *testing.T) {
 		c := challenge(t)
 		c.expect("the first answer", waitsAPoll, c.hears(0, tokenOf(4), true))
 		c.expect("no answer", waitsAPoll, c.hears(15000, NoEpoch, true))
+		c.expect("nor is it two polls later", waitsAPoll, c.hears(17001, NoEpoch, true))
 		c.expect("a lease after the first", mints, c.hears(30000, NoEpoch, true))
 	})
 	t.Run("no answer at all gets two polls", func(t *testing.T) {
