@@ -6,11 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bufbuild/protocompile"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
 )
 
 // These sources are as they are printed.
@@ -289,5 +291,58 @@ func TestPrintedNestedMessagesComeBeforeTypesThatFieldsDeclare(t *testing.T) {
 	}
 	if got := file.Messages().ByName("Other").Index(); got != 1 {
 		t.Errorf("Other has index %d", got)
+	}
+}
+
+func TestPrintedImportsKeepTheirModifiers(t *testing.T) {
+	const source = `syntax = "proto2";
+import weak "google/protobuf/any.proto";
+import public "google/protobuf/empty.proto";
+import "google/protobuf/duration.proto";
+`
+	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(&protocompile.SourceResolver{
+		Accessor: protocompile.SourceAccessorFromMap(map[string]string{"a.proto": source}),
+	})}
+	files, err := compiler.Compile(t.Context(), "a.proto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(source, PrintProtoFile(files[0])); diff != "" {
+		t.Errorf("text mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// Newer editions than the compiler knows are printed all the same.
+func TestPrintedEditionsKeepVisibilityAndOptionImports(t *testing.T) {
+	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: proto.String("a.proto"), Syntax: proto.String("editions"), Edition: descriptorpb.Edition_EDITION_2024.Enum(),
+		OptionDependency: []string{"google/protobuf/go_features.proto"},
+		MessageType: []*descriptorpb.DescriptorProto{
+			{Name: proto.String("A"), Visibility: descriptorpb.SymbolVisibility_VISIBILITY_EXPORT.Enum()},
+			{Name: proto.String("B")},
+		},
+		EnumType: []*descriptorpb.EnumDescriptorProto{{
+			Name: proto.String("E"), Visibility: descriptorpb.SymbolVisibility_VISIBILITY_LOCAL.Enum(),
+			Value: []*descriptorpb.EnumValueDescriptorProto{{Name: proto.String("Z"), Number: proto.Int32(0)}},
+		}},
+	}, protoregistry.GlobalFiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `edition = "2024";
+import option "google/protobuf/go_features.proto";
+
+local enum E {
+  Z = 0;
+}
+
+export message A {
+}
+
+message B {
+}
+`
+	if diff := cmp.Diff(want, PrintProtoFile(file)); diff != "" {
+		t.Errorf("text mismatch (-want +got):\n%s", diff)
 	}
 }
