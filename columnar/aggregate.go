@@ -91,6 +91,17 @@ type sideState interface {
 	keep(groups []uint32)
 }
 
+// rescalable is an accumulator whose rows take another form when it meets a
+// column of another scale.
+type rescalable interface {
+	// remember says where rows are remembered.
+	remember(saved *[]uint64)
+	// settle makes the scale that of the latest commit, and unscale brings the
+	// rows, which are those of the latest commit, back to it.
+	settle()
+	unscale()
+}
+
 // newAccumulator returns an accumulator without groups.
 func newAccumulator(function AggregateFunction, kind valueKind) accumulator {
 	switch {

@@ -51,6 +51,8 @@ type decimalState struct {
 	cell
 	scale  int32
 	scaled bool // scale is known
+	// committed is the scale at the latest commit.
+	committed int32
 	// saved are the rows that are remembered.
 	saved *[]uint64
 
@@ -59,10 +61,21 @@ type decimalState struct {
 	scratch []decimal256.Num
 }
 
+var _ rescalable = (*decimalState)(nil)
+
 func (*decimalState) width() int { return 5 }
 
-// remember says where rows are remembered.
 func (s *decimalState) remember(saved *[]uint64) { s.saved = saved }
+
+func (s *decimalState) settle() { s.committed = s.scale }
+
+func (s *decimalState) unscale() {
+	if s.scale != s.committed {
+		// Numbers get shorter, so they fit.
+		s.rows.words, _ = s.rescaledRows(s.rows.words, s.committed-s.scale)
+		s.scale = s.committed
+	}
+}
 
 func (s *decimalState) get(group uint32) (number decimal256.Num, valid bool) {
 	return decimal256.New(*s.word(group, 3), *s.word(group, 2), *s.word(group, 1), *s.word(group, 0)), *s.word(group, 4) != 0
@@ -143,8 +156,12 @@ func (s *decimalState) rescaledRows(words []uint64, more int32) ([]uint64, error
 	return scratch.words, nil
 }
 
-// rescaled returns the number with more digits behind the point, if it fits.
+// rescaled returns the number with more digits behind the point, if it fits. A
+// negative number of digits takes zeros away.
 func rescaled(number decimal256.Num, more int32) (decimal256.Num, bool) {
+	if more < 0 {
+		return numberOf(new(big.Int).Quo(number.BigInt(), powerOfTen(-more)))
+	}
 	return numberOf(new(big.Int).Mul(number.BigInt(), powerOfTen(more)))
 }
 

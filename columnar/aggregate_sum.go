@@ -27,6 +27,16 @@ func (w wideInt) plus(high int64, low uint64) wideInt {
 
 func (w wideInt) isNull() bool { return w.high&1 == 0 }
 
+// maxWideBits is the size of integers that are taken in. What is left holds the
+// sum of any number of 64-bit integers.
+const maxWideBits = 125
+
+// hasRoom reports whether w is no larger than integers that are taken in.
+func (w wideInt) hasRoom() bool {
+	high := w.high >> 1
+	return high>>(maxWideBits-64) == high>>63
+}
+
 // int64 returns the integer, if it fits.
 func (w wideInt) int64() (int64, bool) {
 	value := int64(w.low)
@@ -43,7 +53,7 @@ func (w wideInt) big() *big.Int {
 
 // wideIntOf returns value, if it fits.
 func wideIntOf(value *big.Int) (wideInt, bool) {
-	if value.BitLen() > 126 {
+	if value.BitLen() > maxWideBits {
 		return wideInt{}, false
 	}
 	low := new(big.Int).And(value, new(big.Int).SetUint64(math.MaxUint64))
@@ -127,7 +137,11 @@ func (s *intSumState) addTexts(ids []uint32, first int) error {
 		if err != nil {
 			return &rowError{row: first + i, cause: err}
 		}
-		s.set(id, s.sum(id).plus(wide.high>>1, wide.low))
+		sum := s.sum(id).plus(wide.high>>1, wide.low)
+		if !sum.hasRoom() {
+			return &rowError{row: first + i, cause: fmt.Errorf("integer overflow: %s needs more than %d bits", sum.big(), maxWideBits)}
+		}
+		s.set(id, sum)
 	}
 	return nil
 }

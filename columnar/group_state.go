@@ -21,8 +21,10 @@ type groupState struct {
 	aggregates []accumulator
 	// times holds the latest event time of each group, if results carry it.
 	times *timeState
-	// sides are the accumulators that hold something beside the rows.
-	sides []sideState
+	// sides are the accumulators that hold something beside the rows, and scaled
+	// those of a scale.
+	sides  []sideState
+	scaled []rescalable
 
 	// schema has the columns that are read, once they are known.
 	schema *arrow.Schema
@@ -42,6 +44,9 @@ type groupState struct {
 	// since, and saved are the rows that they had.
 	changed []uint32
 	saved   []uint64
+	// learnedKeys and learnedInputs are the key columns and the aggregates whose
+	// kind is known since then. What they hold of before is null throughout.
+	learnedKeys, learnedInputs []int
 	// compactAt is the number of groups from which on it is worth looking for
 	// groups of closed windows.
 	compactAt int
@@ -90,6 +95,7 @@ func (s *groupState) reset() {
 	}
 	s.schema = nil
 	s.changed, s.saved, s.touched = s.changed[:0], s.saved[:0], s.touched[:0]
+	s.learnedKeys, s.learnedInputs = s.learnedKeys[:0], s.learnedInputs[:0]
 	s.arrange()
 }
 
@@ -103,14 +109,15 @@ func (s *groupState) arrange() {
 	if s.spec.windowed {
 		s.starts = s.table.keys[len(s.spec.keys)].(*wordKeys)
 	}
-	s.sides = nil
+	s.sides, s.scaled = nil, nil
 	for _, aggregate := range s.aggregates {
 		columns = append(columns, aggregate)
 		if side, ok := aggregate.(sideState); ok {
 			s.sides = append(s.sides, side)
 		}
-		if decimals, ok := aggregate.(interface{ remember(*[]uint64) }); ok {
-			decimals.remember(&s.saved)
+		if scaled, ok := aggregate.(rescalable); ok {
+			scaled.remember(&s.saved)
+			s.scaled = append(s.scaled, scaled)
 		}
 	}
 	if s.times != nil {
@@ -134,6 +141,7 @@ func (s *groupState) acceptKey(i int, dt arrow.DataType) error {
 		fresh.expectNulls()
 	}
 	s.table.keys[i] = fresh
+	s.learnedKeys = append(s.learnedKeys, i)
 	s.arrange()
 	return nil
 }
@@ -158,6 +166,7 @@ func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
 		side.save(s.changed)
 	}
 	s.aggregates[i] = fresh
+	s.learnedInputs = append(s.learnedInputs, i)
 	s.arrange()
 	return nil
 }
@@ -233,8 +242,12 @@ func (s *groupState) mark() {
 // closed windows when they hold half of it.
 func (s *groupState) commit() {
 	s.changed, s.saved = s.changed[:0], s.saved[:0]
+	s.learnedKeys, s.learnedInputs = s.learnedKeys[:0], s.learnedInputs[:0]
 	for _, side := range s.sides {
 		side.forget()
+	}
+	for _, scaled := range s.scaled {
+		scaled.settle()
 	}
 	if s.open != nil {
 		s.open.commit()
@@ -290,6 +303,10 @@ func (s *groupState) rollback() {
 			side.truncate(s.committed.groups)
 		}
 		s.changed, s.saved, s.touched = s.changed[:0], s.saved[:0], s.touched[:0]
+		for _, scaled := range s.scaled {
+			scaled.unscale()
+		}
+		s.unlearn()
 		if s.open != nil {
 			s.open.rollback(s.committed.groups)
 		}
@@ -297,4 +314,20 @@ func (s *groupState) rollback() {
 	s.schema = s.committed.schema
 	s.streamTime, s.late = s.committed.streamTime, s.committed.late
 	s.committed.round = s.round
+}
+
+// unlearn takes back what kinds the columns got since the latest commit.
+func (s *groupState) unlearn() {
+	if len(s.learnedKeys) == 0 && len(s.learnedInputs) == 0 {
+		return
+	}
+	for _, i := range s.learnedKeys {
+		s.table.keys[i] = newKeyColumn(anyKind, i)
+		s.table.keys[i].expectNulls()
+	}
+	for _, i := range s.learnedInputs {
+		s.aggregates[i] = newAccumulator(s.spec.aggregations[i].Function, anyKind)
+	}
+	s.learnedKeys, s.learnedInputs = s.learnedKeys[:0], s.learnedInputs[:0]
+	s.arrange()
 }

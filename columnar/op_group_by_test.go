@@ -282,3 +282,63 @@ func TestAggregatesOfEveryKind(t *testing.T) {
 		})
 	}
 }
+
+// TestFailedBatchTeachesNothing lets a batch fail behind columns that told what
+// kind of values they hold, or a larger scale.
+func TestFailedBatchTeachesNothing(t *testing.T) {
+	mem := newAllocator(t)
+	schema := func(key, most arrow.DataType, scale int32) *arrow.Schema {
+		return fields("key", key, "most", most, "price", &arrow.Decimal128Type{Precision: 38, Scale: scale}, "amount", arrow.PrimitiveTypes.Int64)
+	}
+	operator := GroupBy(mem, []string{"key"},
+		Aggregation{InputColumn: "most", OutputColumn: "most", Function: Max},
+		Aggregation{InputColumn: "price", OutputColumn: "price", Function: Sum},
+		Aggregation{InputColumn: "amount", OutputColumn: "amount", Function: Sum})
+	processRows(t, operator, jsonBatch(t, mem, schema(arrow.Null, arrow.Null, 2), `{"key":null,"most":null,"price":"1.25","amount":1}`))
+	before := must[[]byte](t)(operator.Snapshot())
+
+	failing := jsonBatch(t, mem, schema(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float64, 30),
+		`{"key":null,"most":1.5,"price":"0.5","amount":1}`, `{"key":7,"most":2.5,"price":"2","amount":9223372036854775807}`,
+		`{"key":7,"most":null,"price":null,"amount":1}`)
+	if _, err := tryRows(operator, failing); err == nil || !strings.Contains(err.Error(), "overflow") {
+		t.Fatalf("Process = %v, want an overflow", err)
+	}
+	if diff := cmp.Diff(before, must[[]byte](t)(operator.Snapshot())); diff != "" {
+		t.Errorf("state mismatch behind the failed batch (-want +got):\n%s", diff)
+	}
+	texts := jsonBatch(t, mem, schema(arrow.BinaryTypes.String, arrow.BinaryTypes.String, 2),
+		`{"key":"a","most":"x","price":"1","amount":2}`, `{"key":null,"most":"y","price":"0.5","amount":3}`)
+	if diff := cmp.Diff([]string{"(null) y 1.75 4", "a x 1 2"}, processRows(t, operator, texts)); diff != "" {
+		t.Errorf("result mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// TestSumOfLongTexts adds integers that are larger than any integer column
+// holds.
+func TestSumOfLongTexts(t *testing.T) {
+	mem := newAllocator(t)
+	schema := fields("key", arrow.BinaryTypes.String, "n", arrow.BinaryTypes.String)
+	large := strings.Repeat("2", 38)
+	for _, test := range []struct {
+		name, want string
+		values     []string
+	}{
+		{"transient", "a " + large, []string{large, "-" + large, large}},
+		{"positive", "overflow", []string{large, large}},
+		{"negative", "overflow", []string{"-" + large, "-" + large}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			operator := GroupBy(mem, []string{"key"}, Aggregation{InputColumn: "n", OutputColumn: "sum", Function: Sum})
+			var got string
+			for _, value := range test.values {
+				rows, err := tryRows(operator, jsonBatch(t, mem, schema, fmt.Sprintf(`{"key":"a","n":%q}`, value)))
+				if got = strings.Join(rows, ";"); err != nil {
+					got = err.Error()
+				}
+			}
+			if !strings.Contains(got, test.want) {
+				t.Errorf("sum = %s, want %s", got, test.want)
+			}
+		})
+	}
+}
