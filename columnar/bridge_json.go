@@ -227,6 +227,7 @@ func (p *jsonBridgePlan) batch(documents [][]byte, mem memory.Allocator) (arrow.
 	}
 	defer p.decoders.Put(d)
 	d.root.use(mem)
+	defer d.root.release()
 	d.root.begin(len(documents))
 	var errs []error
 	for i, document := range documents {
@@ -235,11 +236,9 @@ func (p *jsonBridgePlan) batch(documents [][]byte, mem memory.Allocator) (arrow.
 		}
 	}
 	if len(errs) > 0 {
-		d.root.release()
 		return nil, joinedRowErrors(errs)
 	}
 	if d.root.overflows() {
-		d.root.release()
 		return nil, errBatchTooLarge
 	}
 	columns, err := d.columns()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -317,5 +318,54 @@ func TestAllocationFailureLeaksNothing(t *testing.T) {
 		if built.HasPartition(0) {
 			t.Fatalf("partition exists after failure of allocation %d", n)
 		}
+	}
+}
+
+// TestAllocationFailureInCodecsLeaksNothing fails every allocation of a run
+// through decoding and encoding, one after the other.
+func TestAllocationFailureInCodecsLeaksNothing(t *testing.T) {
+	checked := newAllocator(t)
+	nested := fields("user", arrow.BinaryTypes.String, "list", arrow.ListOf(arrow.PrimitiveTypes.Int64),
+		"map", arrow.MapOf(arrow.BinaryTypes.String, arrow.FixedWidthTypes.Boolean))
+	batch := jsonBatch(t, memory.DefaultAllocator, nested, `{"user":"a","list":[1,null],"map":[{"key":"k","value":true}]}`, `{"user":null,"list":null,"map":null}`)
+	stream := must[[]byte](t)(NewIPCSerde(memory.DefaultAllocator).Serialize("", batch))
+	document := []byte(`{"user":"a","list":[1,null],"map":{"k":true,"k":false}}`)
+	for _, test := range []struct {
+		name  string
+		codec func(memory.Allocator) BatchCodec
+		value []byte
+	}{
+		{"blob", func(mem memory.Allocator) BatchCodec { return NewBlobCodec(mem) }, stream},
+		{"json", func(mem memory.Allocator) BatchCodec { return must[*JSONCodec](t)(NewJSONCodec(mem, nested)) }, document},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			records := amounts(0, string(test.value), "", string(test.value))
+			records[0].Key, records[0].Headers, records[1].Value = []byte("k"), []RecordHeader{{Key: "h"}}, nil
+			for n := 0; ; n++ {
+				mem := &failingAllocator{Allocator: checked, left: n}
+				codec := test.codec(mem)
+				topology := NewTopology(mem)
+				source := must[Node](t)(topology.AddSource("source", []string{"in"}, codec))
+				must[Node](t)(topology.AddSink("sink", "out", codec, source))
+				built := must[*BuiltTopology](t)(topology.Build())
+				done := func() (done bool) {
+					defer func() {
+						if got := recover(); got != nil && got != errAllocation {
+							panic(got)
+						}
+					}()
+					_, err := built.RunBatch("in", records)
+					return err == nil
+				}()
+				checked.AssertSize(t, 0)
+				if !done {
+					continue
+				}
+				if n < 10 {
+					t.Errorf("the run made %d allocations, too few to prove anything", n)
+				}
+				return
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ package columnar
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -102,7 +103,10 @@ func WithJSONEpochTimes() JSONCodecOption {
 // names and types that the table at [JSONCodec] lists.
 func NewJSONCodec(mem memory.Allocator, schema *arrow.Schema, options ...JSONCodecOption) (*JSONCodec, error) {
 	c := &JSONCodec{mem: mem}
-	for _, option := range options {
+	for i, option := range options {
+		if option == nil {
+			return nil, fmt.Errorf("columnar: JSON codec option %d is nil", i)
+		}
 		option.applyJSON(c)
 	}
 	if schema == nil {
@@ -133,6 +137,7 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 	}
 	d := c.decoders.Get().(*jsonDecoder)
 	defer c.decoders.Put(d)
+	defer d.root.release()
 	d.root.begin(len(records))
 	failed := failures{topic: topic, records: records}
 	full := c.full[0]
@@ -152,11 +157,9 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 		}
 	}
 	if err := failed.err(); err != nil {
-		d.root.release()
 		return nil, err
 	}
 	if d.root.overflows() {
-		d.root.release()
 		return nil, errBatchTooLarge
 	}
 	columns, err := d.columns()

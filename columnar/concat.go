@@ -282,16 +282,11 @@ func joinLists[O offsetInt](c *concatenator, limit int64) (arrow.ArrayData, erro
 		child := p.data.Children()[0]
 		values[i] = part{child, child.Offset() + ranges[i].start, ranges[i].length}
 	}
-	child, err := concatParts(c.mem, values)
-	if err != nil {
-		return nil, err
-	}
-	return c.resultOwning(child), nil
+	return c.resultWith(concatParts(c.mem, values))
 }
 
 // joinChildren joins children that have scale rows per row of their parent.
 func (c *concatenator) joinChildren(scale int) (arrow.ArrayData, error) {
-	children := make([]arrow.ArrayData, 0, len(c.data.Children()))
 	parts := make([]part, len(c.parts))
 	for i := range c.data.Children() {
 		for j, p := range c.parts {
@@ -299,41 +294,35 @@ func (c *concatenator) joinChildren(scale int) (arrow.ArrayData, error) {
 		}
 		child, err := concatParts(c.mem, parts)
 		if err != nil {
-			releaseData(children)
 			return nil, err
 		}
-		children = append(children, child)
+		c.children = append(c.children, child)
 	}
-	return c.resultOwning(children...), nil
+	return c.result(), nil
 }
 
 // compact copies the rows of parts whose values lie anywhere in their children,
 // so that the values of each copy are in row order and without gaps.
-func (c *concatenator) compact() (release func(), err error) {
-	copies := make([]arrow.ArrayData, 0, len(c.parts))
-	release = func() { releaseData(copies) }
+func (c *concatenator) compact() error {
 	parts := make([]part, len(c.parts))
 	for i, p := range c.parts {
 		rows := newSpanSelection(1)
 		rows.extend(0, p.length)
 		data, err := gatherData(c.mem, p.data, p.base, rows)
 		if err != nil {
-			release()
-			return nil, err
+			return err
 		}
-		copies = append(copies, data)
+		c.copies = append(c.copies, data)
 		parts[i] = part{data, 0, p.length}
 	}
 	c.parts = parts
-	return release, nil
+	return nil
 }
 
 func joinListViews[O offsetInt](c *concatenator, limit int64) (arrow.ArrayData, error) {
-	release, err := c.compact()
-	if err != nil {
+	if err := c.compact(); err != nil {
 		return nil, err
 	}
-	defer release()
 	c.joinValidity()
 	c.joinFixed(int(unsafe.Sizeof(O(0))))
 	offsets := castBytes[O](c.buffers[1].Bytes())
@@ -355,19 +344,13 @@ func joinListViews[O offsetInt](c *concatenator, limit int64) (arrow.ArrayData, 
 			return nil, errTooLarge(c.data, limit)
 		}
 	}
-	child, err := concatParts(c.mem, values)
-	if err != nil {
-		return nil, err
-	}
-	return c.resultOwning(child), nil
+	return c.resultWith(concatParts(c.mem, values))
 }
 
 func (c *concatenator) joinDenseUnions(union *arrow.DenseUnionType) (arrow.ArrayData, error) {
-	release, err := c.compact()
-	if err != nil {
+	if err := c.compact(); err != nil {
 		return nil, err
 	}
-	defer release()
 	c.buffers = append(c.buffers, nil)
 	c.joinFixed(1)
 	codes := castBytes[arrow.UnionTypeCode](c.buffers[1].Bytes())
@@ -389,16 +372,14 @@ func (c *concatenator) joinDenseUnions(union *arrow.DenseUnionType) (arrow.Array
 			}
 		}
 	}
-	children := make([]arrow.ArrayData, 0, len(values))
 	for _, parts := range values {
 		child, err := concatParts(c.mem, parts)
 		if err != nil {
-			releaseData(children)
 			return nil, err
 		}
-		children = append(children, child)
+		c.children = append(c.children, child)
 	}
-	return c.resultOwning(children...), nil
+	return c.result(), nil
 }
 
 func (c *concatenator) joinRunEndEncoded() (arrow.ArrayData, error) {

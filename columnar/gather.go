@@ -5,6 +5,7 @@ package columnar
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -111,7 +112,7 @@ func gatherData(mem memory.Allocator, data arrow.ArrayData, base int, sel select
 		return g.takeFixedSizeList(int(storage.Len()))
 	case *arrow.StructType:
 		g.takeValidity()
-		return g.takeStruct()
+		return g.takeChildren()
 	case *arrow.SparseUnionType:
 		return g.takeSparseUnion(storage)
 	case *arrow.DenseUnionType:
@@ -142,32 +143,42 @@ func storageType(dt arrow.DataType) arrow.DataType {
 	}
 }
 
-// gatherer takes the selected rows of one array into new buffers. It owns the
-// buffers until result hands them over.
+// gatherer takes the selected rows of one array into new buffers. It owns
+// buffers, children and copies until it is released; the result retains what it
+// needs.
 type gatherer struct {
 	mem       memory.Allocator
 	data      arrow.ArrayData
 	base      int
 	sel       selection
 	buffers   []*memory.Buffer
+	children  []arrow.ArrayData
+	copies    []arrow.ArrayData // that the result is made of
 	nullCount int
 }
 
-func (g *gatherer) release() { releaseBuffers(g.buffers) }
+func (g *gatherer) release() {
+	releaseBuffers(g.buffers)
+	releaseData(g.children)
+	releaseData(g.copies)
+}
 
 // takeBuffers returns the buffers for an array that retains them itself.
 func (g *gatherer) takeBuffers() []*memory.Buffer {
 	return append([]*memory.Buffer(nil), g.buffers...)
 }
 
-func (g *gatherer) result(children ...arrow.ArrayData) arrow.ArrayData {
-	return array.NewData(g.data.DataType(), g.sel.count, g.takeBuffers(), children, g.nullCount, 0)
+func (g *gatherer) result() arrow.ArrayData {
+	return array.NewData(g.data.DataType(), g.sel.count, g.takeBuffers(), slices.Clone(g.children), g.nullCount, 0)
 }
 
-// resultOwning is result for children that it releases.
-func (g *gatherer) resultOwning(children ...arrow.ArrayData) arrow.ArrayData {
-	defer releaseData(children)
-	return g.result(children...)
+// resultWith is result with one more child, or the error of making it.
+func (g *gatherer) resultWith(child arrow.ArrayData, err error) (arrow.ArrayData, error) {
+	if err != nil {
+		return nil, err
+	}
+	g.children = append(g.children, child)
+	return g.result(), nil
 }
 
 // newBuffer adds a buffer of that many bytes, with unspecified contents.

@@ -163,11 +163,7 @@ func gatherList[O offsetInt](g *gatherer, limit int64) (arrow.ArrayData, error) 
 			values.extend(int(offsets[start]), int(offsets[start+length]-offsets[start]))
 		}
 	})
-	child, err := gatherChild(g.mem, g.data.Children()[0], values)
-	if err != nil {
-		return nil, err
-	}
-	return g.resultOwning(child), nil
+	return g.resultWith(gatherChild(g.mem, g.data.Children()[0], values))
 }
 
 // gatherChild takes rows of a child array, counted from its own start.
@@ -205,11 +201,7 @@ func gatherListView[O offsetInt](g *gatherer, limit int64) (arrow.ArrayData, err
 	if int64(values.count) > limit {
 		return nil, errTooLarge(g.data, limit)
 	}
-	child, err := gatherChild(g.mem, g.data.Children()[0], values)
-	if err != nil {
-		return nil, err
-	}
-	return g.resultOwning(child), nil
+	return g.resultWith(gatherChild(g.mem, g.data.Children()[0], values))
 }
 
 func (g *gatherer) takeFixedSizeList(size int) (arrow.ArrayData, error) {
@@ -220,34 +212,20 @@ func (g *gatherer) takeFixedSizeList(size int) (arrow.ArrayData, error) {
 		}
 		values.extend(start, length*size)
 	})
-	child, err := gatherChild(g.mem, g.data.Children()[0], values)
-	if err != nil {
-		return nil, err
-	}
-	return g.resultOwning(child), nil
-}
-
-func (g *gatherer) takeStruct() (arrow.ArrayData, error) {
-	children, err := g.takeChildren()
-	if err != nil {
-		return nil, err
-	}
-	return g.resultOwning(children...), nil
+	return g.resultWith(gatherChild(g.mem, g.data.Children()[0], values))
 }
 
 // takeChildren takes the selected rows of children that are as long as their
-// parent.
-func (g *gatherer) takeChildren() ([]arrow.ArrayData, error) {
-	children := make([]arrow.ArrayData, 0, len(g.data.Children()))
+// parent, and returns the result.
+func (g *gatherer) takeChildren() (arrow.ArrayData, error) {
 	for _, child := range g.data.Children() {
 		taken, err := gatherData(g.mem, child, child.Offset()+g.base, g.sel)
 		if err != nil {
-			releaseData(children)
 			return nil, err
 		}
-		children = append(children, taken)
+		g.children = append(g.children, taken)
 	}
-	return children, nil
+	return g.result(), nil
 }
 
 // takeTypeCodes adds the type codes of a union. A null row is a null of the
@@ -272,11 +250,7 @@ func (g *gatherer) takeTypeCodes(union arrow.UnionType) []arrow.UnionTypeCode {
 
 func (g *gatherer) takeSparseUnion(union *arrow.SparseUnionType) (arrow.ArrayData, error) {
 	g.takeTypeCodes(union)
-	children, err := g.takeChildren()
-	if err != nil {
-		return nil, err
-	}
-	return g.resultOwning(children...), nil
+	return g.takeChildren()
 }
 
 func (g *gatherer) takeDenseUnion(union *arrow.DenseUnionType) (arrow.ArrayData, error) {
@@ -304,16 +278,14 @@ func (g *gatherer) takeDenseUnion(union *arrow.DenseUnionType) (arrow.ArrayData,
 			at++
 		}
 	})
-	children := make([]arrow.ArrayData, 0, len(values))
 	for i, child := range g.data.Children() {
 		taken, err := gatherChild(g.mem, child, values[i])
 		if err != nil {
-			releaseData(children)
 			return nil, err
 		}
-		children = append(children, taken)
+		g.children = append(g.children, taken)
 	}
-	return g.resultOwning(children...), nil
+	return g.result(), nil
 }
 
 // takeRunEndEncoded takes rows of a run-end encoded array. Rows of one run that

@@ -64,16 +64,22 @@ func newIPCEncoder(mem memory.Allocator, layouts *ipcLayouts, batch arrow.Record
 		return nil, err
 	}
 	e := &ipcEncoder{layout: layout, columns: make([]part, batch.NumCols())}
+	finished := false
+	defer func() {
+		if !finished {
+			e.release()
+		}
+	}()
 	e.plan.nodes = make([]int64, 0, 2*len(e.columns))
 	e.plan.parts = make([]ipcPart, 0, 3*len(e.columns))
 	for i, column := range batch.Columns() {
 		e.columns[i] = part{column.Data(), column.Data().Offset(), column.Len()}
 		if err := e.normalize(mem, &e.columns[i]); err != nil {
-			e.release()
 			return nil, err
 		}
 		e.addDictionaries(&layout.fields[i], e.columns[i].data)
 	}
+	finished = true
 	return e, nil
 }
 

@@ -51,7 +51,6 @@ func (d *jsonDecoder) columns() ([]arrow.Array, error) {
 	d.data = nil
 	data, err := d.root.finish()
 	if err != nil {
-		d.root.release()
 		return nil, err
 	}
 	defer data.Release()

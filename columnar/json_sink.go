@@ -111,7 +111,7 @@ func (s *jsonSink) reserveText(size int) {
 	}
 }
 
-// release drops everything.
+// release drops everything that is not finished.
 func (s *jsonSink) release() {
 	releaseBuffers([]*memory.Buffer{s.validity, s.fixed, s.text})
 	if s.builder != nil {

@@ -181,10 +181,21 @@ type metadataBuilder struct {
 	records []ConsumedRecord
 	counts  []int
 	rows    int
+	buffers []*memory.Buffer
 	columns []arrow.Array
 }
 
-func (m *metadataBuilder) release() { releaseArrays(m.columns) }
+func (m *metadataBuilder) release() {
+	releaseBuffers(m.buffers)
+	releaseArrays(m.columns)
+}
+
+// newBuffer returns a buffer of that many bytes, which release releases.
+func (m *metadataBuilder) newBuffer(size int) *memory.Buffer {
+	buffer := newSizedBuffer(m.mem, size)
+	m.buffers = append(m.buffers, buffer)
+	return buffer
+}
 
 func (m *metadataBuilder) build(columns int) error {
 	m.columns = make([]arrow.Array, 0, columns)
@@ -192,10 +203,7 @@ func (m *metadataBuilder) build(columns int) error {
 	if err != nil {
 		return err
 	}
-	defer keys.release()
-	defer headers.release()
-	timestamps, partitions, offsets := newSizedBuffer(m.mem, m.rows*8), newSizedBuffer(m.mem, m.rows*4), newSizedBuffer(m.mem, m.rows*8)
-	defer releaseBuffers([]*memory.Buffer{timestamps, partitions, offsets})
+	timestamps, partitions, offsets := m.newBuffer(m.rows*8), m.newBuffer(m.rows*4), m.newBuffer(m.rows*8)
 	m.fillNumbers(castBytes[int64](timestamps.Bytes()), castBytes[int32](partitions.Bytes()), castBytes[int64](offsets.Bytes()))
 	m.fillKeys(keys)
 	m.fillHeaders(headers)
@@ -231,18 +239,14 @@ type binaryBuffers struct {
 	nulls                     int
 }
 
-func (b *binaryBuffers) release() {
-	releaseBuffers([]*memory.Buffer{b.validity, b.offsets, b.values})
-}
-
 func (m *metadataBuilder) newBinaryBuffers(column string, size, nulls int) (*binaryBuffers, error) {
 	if size > math.MaxInt32 {
 		return nil, fmt.Errorf("column %q: %d bytes do not fit one batch", column, size)
 	}
-	b := &binaryBuffers{offsets: newSizedBuffer(m.mem, (m.rows+1)*4), values: newSizedBuffer(m.mem, size), nulls: nulls}
+	b := &binaryBuffers{offsets: m.newBuffer((m.rows + 1) * 4), values: m.newBuffer(size), nulls: nulls}
 	castBytes[int32](b.offsets.Bytes())[0] = 0
 	if nulls > 0 {
-		b.validity = newSizedBuffer(m.mem, (m.rows+7)/8)
+		b.validity = m.newBuffer((m.rows + 7) / 8)
 		clear(b.validity.Bytes())
 	}
 	return b, nil
@@ -272,11 +276,8 @@ func (m *metadataBuilder) measure() (keys, headers *binaryBuffers, err error) {
 	if keys, err = m.newBinaryBuffers(KeyColumn, keySize, nulls); err != nil {
 		return nil, nil, err
 	}
-	if headers, err = m.newBinaryBuffers(HeadersColumn, headerSize, 0); err != nil {
-		keys.release()
-		return nil, nil, err
-	}
-	return keys, headers, nil
+	headers, err = m.newBinaryBuffers(HeadersColumn, headerSize, 0)
+	return keys, headers, err
 }
 
 func (m *metadataBuilder) fillNumbers(timestamps []int64, partitions []int32, offsets []int64) {
@@ -336,8 +337,7 @@ func (m *metadataBuilder) fillHeaders(headers *binaryBuffers) {
 }
 
 func (m *metadataBuilder) buildTombstones() {
-	values := newSizedBuffer(m.mem, (m.rows+7)/8)
-	defer values.Release()
+	values := m.newBuffer((m.rows + 7) / 8)
 	bits := values.Bytes()
 	clear(bits)
 	row := 0
