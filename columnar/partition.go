@@ -46,7 +46,7 @@ func newInstances(nodes []*node, spares map[int]Processor, mem memory.Allocator)
 		case processorNode:
 			processor, ok := spares[i]
 			if !ok {
-				processor = n.factory()
+				processor = n.newProcessor()
 			}
 			instances[i] = instanceOf(processor)
 		case joinNode:

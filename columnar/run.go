@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,6 +17,8 @@ type flow struct {
 	batch arrow.RecordBatch
 	topic string
 }
+
+var errNoBatch = errors.New("the codec returned neither a batch nor an error")
 
 // run is one pass of a logical partition through the nodes.
 type run struct {
@@ -100,6 +103,9 @@ func (r *run) decode(i int, n *node) error {
 		batch, err := n.codec.Decode(topic, records)
 		if err != nil {
 			return r.failure(n, topic, err)
+		}
+		if batch == nil {
+			return r.failure(n, topic, errNoBatch)
 		}
 		r.emit(i, batch, topic)
 	}

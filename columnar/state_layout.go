@@ -63,7 +63,7 @@ func (b *BuiltTopology) processorLayout(i int) string {
 	if known {
 		return layout
 	}
-	processor := b.nodes[i].factory()
+	processor := b.nodes[i].newProcessor()
 	layout = layoutOf(processor)
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
@@ -43,6 +44,14 @@ type node struct {
 	operator *BuiltinOp       // operator
 	factory  func() Processor // processor
 	join     Join             // join
+}
+
+// newProcessor makes the processor of one logical partition.
+func (n *node) newProcessor() Processor {
+	if processor := n.factory(); processor != nil {
+		return processor
+	}
+	return ProcessorFunc(func(*Context, arrow.RecordBatch) error { return errProcessorNil })
 }
 
 // Topology is a graph of nodes under construction. A node is added below nodes
@@ -93,7 +102,7 @@ func (t *Topology) AddProcessor(name string, processor func() Processor, parent 
 		return invalidNode(name, err)
 	}
 	if processor == nil {
-		return invalidNode(name, errors.New("processor must not be nil"))
+		return invalidNode(name, errProcessorNil)
 	}
 	return t.add(&node{name: name, kind: processorNode, parents: []int{parent.index}, factory: processor}), nil
 }
@@ -224,7 +233,10 @@ func (t *Topology) Build() (*BuiltTopology, error) {
 	return newBuiltTopology(t.mem, slices.Clone(t.nodes)), nil
 }
 
-var errCodecNil = errors.New("codec must not be nil")
+var (
+	errCodecNil     = errors.New("codec must not be nil")
+	errProcessorNil = errors.New("processor must not be nil")
+)
 
 func (t *Topology) add(n *node) Node {
 	t.nodes = append(t.nodes, n)

@@ -138,3 +138,32 @@ func TestBuiltTopologyDoesNotSeeLaterNodes(t *testing.T) {
 		t.Errorf("outputs mismatch (-want +got):\n%s", diff)
 	}
 }
+
+// noBatchCodec returns nothing, and no error either.
+type noBatchCodec struct{ amountCodec }
+
+func (noBatchCodec) Decode(string, []ConsumedRecord) (arrow.RecordBatch, error) { return nil, nil }
+
+func TestRunRefusesWhatUserCodeLeavesOut(t *testing.T) {
+	mem := newAllocator(t)
+	for name, test := range map[string]struct {
+		codec     BatchCodec
+		processor func() Processor
+		want      string
+	}{
+		"processor": {amountCodec{mem}, func() Processor { return nil }, "columnar: node `processor`, topic \"in\", partition 0: processor must not be nil"},
+		"batch": {noBatchCodec{}, func() Processor { return ProcessorFunc(forwardAll) },
+			"columnar: node `source`, topic \"in\", partition 0: the codec returned neither a batch nor an error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			topology := NewTopology(mem)
+			source := must[Node](t)(topology.AddSource("source", []string{"in"}, test.codec))
+			parent := must[Node](t)(topology.AddProcessor("processor", test.processor, source))
+			must[Node](t)(topology.AddSink("sink", "out", test.codec, parent))
+			built := must[*BuiltTopology](t)(topology.Build())
+			if _, err := built.RunBatch("in", amounts(0, "ada 5")); err == nil || err.Error() != test.want {
+				t.Errorf("RunBatch = %v, want %s", err, test.want)
+			}
+		})
+	}
+}
