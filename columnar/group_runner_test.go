@@ -3,10 +3,12 @@
 package columnar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
@@ -361,5 +363,82 @@ func TestTransactionalRoundNeedsATransactionalProducer(t *testing.T) {
 	r := newTestRunner(t, countingTopology(t), &scriptedConsumer{}, &recordingProducer{})
 	if _, err := r.RunOnceTransactional(t.Context(), 0); err == nil || err.Error() != "producer does not support transactions" {
 		t.Errorf("RunOnceTransactional = %v", err)
+	}
+}
+
+// failingPolls is a consumer whose polls also return errors beside records.
+type failingPolls struct {
+	scriptedConsumer
+	errs []error
+}
+
+func (c *failingPolls) Poll(ctx context.Context, timeout time.Duration) (map[TopicPartition][]ConsumedRecord, error) {
+	fetched, err := c.scriptedConsumer.Poll(ctx, timeout)
+	if len(c.errs) > 0 {
+		err, c.errs = c.errs[0], c.errs[1:]
+	}
+	return fetched, err
+}
+
+func TestRecordsThatComeWithAnErrorComeAgain(t *testing.T) {
+	flaky := errors.New("a broker is gone")
+	consumer := &failingPolls{errs: []error{nil, flaky}}
+	consumer.add(fetch{in(0): stretch(0, 0, 2)}, fetch{in(0): stretch(0, 2, 4)}, fetch{in(0): stretch(0, 2, 6)})
+	r := newTestRunner(t, countingTopology(t), consumer, &recordingProducer{})
+	r.OnPartitionsAssigned([]TopicPartition{in(0)})
+	runOnce(t, r)
+	if _, err := r.RunOnce(t.Context(), 0); !errors.Is(err, flaky) {
+		t.Fatalf("RunOnce = %v, want the error of the poll", err)
+	}
+	if diff := cmp.Diff(map[TopicPartition]int64{in(0): 2}, consumer.sought); diff != "" {
+		t.Errorf("sought mismatch (-want +got):\n%s", diff)
+	}
+	runOnce(t, r)
+	if diff := cmp.Diff(counted(6), must[map[string][]byte](t)(r.Topology().SnapshotPartition(0))); diff != "" {
+		t.Errorf("state mismatch (-want +got):\n%s", diff)
+	}
+}
+
+func TestRunnerRefusesFetchesThatAreNoSequence(t *testing.T) {
+	offsets := func(offsets ...int64) []ConsumedRecord {
+		records := stretch(0, 0, int64(len(offsets)))
+		for i := range records {
+			records[i].Offset = offsets[i]
+		}
+		return records
+	}
+	for name, test := range map[string]struct {
+		fetched []ConsumedRecord
+		want    string
+	}{
+		"twice":             {offsets(2, 3, 3), "columnar: the consumer delivered offset 3 of in/0 behind offset 3"},
+		"backwards":         {offsets(2, 5, 4), "columnar: the consumer delivered offset 4 of in/0 behind offset 5"},
+		"negative":          {offsets(-2, 2), "columnar: the consumer delivered offset -2 of in/0 behind offset -1"},
+		"another partition": {stretch(7, 2, 4), "columnar: the consumer delivered a record of partition 7 as one of in/0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			consumer := &scriptedConsumer{}
+			consumer.add(fetch{in(0): stretch(0, 0, 2)}, fetch{in(0): test.fetched}, fetch{in(0): offsets(2, 4)})
+			r := newTestRunner(t, countingTopology(t), consumer, &recordingProducer{})
+			r.OnPartitionsAssigned([]TopicPartition{in(0)})
+			runOnce(t, r)
+			if _, err := r.RunOnce(t.Context(), 0); err == nil || err.Error() != test.want {
+				t.Fatalf("RunOnce = %v, want %s", err, test.want)
+			}
+			if diff := cmp.Diff(map[TopicPartition]int64{in(0): 5}, runOnce(t, r)); diff != "" {
+				t.Errorf("offsets mismatch (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(map[TopicPartition]int64{in(0): 2}, consumer.sought); diff != "" {
+				t.Errorf("sought mismatch (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(counted(4), must[map[string][]byte](t)(r.Topology().SnapshotPartition(0))); diff != "" {
+				t.Errorf("state mismatch (-want +got):\n%s", diff)
+			}
+			topology := must[*BuiltTopology](t)(countingTopology(t).Build())
+			consumer.add(fetch{in(0): test.fetched})
+			if next, err := RunPartitionOnce(t.Context(), topology, consumer, &recordingProducer{}, "in", 0, 2, 0); next != 2 || err == nil || err.Error() != test.want {
+				t.Errorf("RunPartitionOnce = %d, %v, want 2, %s", next, err, test.want)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ package columnar
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -52,6 +53,23 @@ func (p *topicProgress) place(offset int64) {
 
 func (p *topicProgress) clear() {
 	p.queue, p.counted, p.countedBytes = nil, 0, 0
+}
+
+// checkFetched fails for records that a consumer cannot have fetched in one piece
+// from a partition: those of another one, and offsets that do not ascend.
+func checkFetched(tp TopicPartition, records []ConsumedRecord) error {
+	last := int64(-1)
+	for i := range records {
+		record := &records[i]
+		if record.Partition != tp.Partition {
+			return fmt.Errorf("columnar: the consumer delivered a record of partition %d as one of %s/%d", record.Partition, tp.Topic, tp.Partition)
+		}
+		if record.Offset <= last {
+			return fmt.Errorf("columnar: the consumer delivered offset %d of %s/%d behind offset %d", record.Offset, tp.Topic, tp.Partition, last)
+		}
+		last = record.Offset
+	}
+	return nil
 }
 
 // take appends what was delivered. Records that were delivered before are

@@ -226,9 +226,19 @@ func (r *GroupRunner) fetch(rd *round) error {
 			progress.sought = progress.sought && err != nil
 		}
 	}
+	// What came with an error is queued as well, so that the consumer is sought
+	// back to it.
+	refused := r.enqueue(rd, fetched)
 	if err != nil {
-		return r.passGaps(rd.ctx, fmt.Errorf("columnar: polling: %w", err))
+		err = r.passGaps(rd.ctx, fmt.Errorf("columnar: polling: %w", err))
 	}
+	return firstError(err, refused, rd.poll.Err())
+}
+
+// enqueue queues fetched records of partitions that the runner owns. Partitions
+// whose records are no sequence are sought anew before the next poll.
+func (r *GroupRunner) enqueue(rd *round, fetched map[TopicPartition][]ConsumedRecord) error {
+	var errs []error
 	for _, tp := range slices.SortedFunc(maps.Keys(fetched), compareTopicPartitions) {
 		records := fetched[tp]
 		p := r.partitions[tp.Partition]
@@ -242,10 +252,15 @@ func (r *GroupRunner) fetch(rd *round) error {
 		if progress.misplaced {
 			continue
 		}
+		if err := checkFetched(tp, records); err != nil {
+			progress.misplaced = progress.known
+			errs = append(errs, err)
+			continue
+		}
 		progress.take(records)
 		rd.polled += len(records)
 	}
-	return rd.poll.Err()
+	return errors.Join(errs...)
 }
 
 // runnable reports whether queued records can run without another fetch.

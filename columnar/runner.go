@@ -43,6 +43,9 @@ func runPartitionOnce(ctx context.Context, topology *BuiltTopology, consumer Con
 		return 0, err
 	}
 	records := fetched[tp]
+	if err := checkFetched(tp, records); err != nil {
+		return 0, err
+	}
 	next = offset
 	if len(records) > 0 {
 		next = max(next, records[len(records)-1].Offset+1)
