@@ -104,6 +104,9 @@ func (r *GroupRunner) align() {
 		switch waited := time.Since(r.alignment.adopted); {
 		case len(r.participants(pending)) == 0:
 			r.setPending(nil)
+		case r.overrun(pending) != nil: // by a replay
+			r.skipCut(*pending, r.overrun(pending))
+			r.setPending(nil)
 		case r.settings.alignment > 0 && waited >= r.settings.alignment:
 			r.stats.add(func(s *RuntimeStats) { s.CutsAbandoned++ })
 			r.skipCut(*pending, fmt.Errorf("not every partition reached it within %v: %s", r.settings.alignment, r.laggards(pending)))
@@ -218,6 +221,19 @@ func (r *GroupRunner) alignable(cut *publishedCut, participants []*logicalPartit
 			// the state at the cut.
 			if at := standing(p, progress); ok && progress.known && at > offset+1 {
 				return fmt.Errorf("%s/%d stands at offset %d, behind the cut at %d", progress.Topic, progress.Partition, at, offset)
+			}
+		}
+	}
+	return r.overrun(&cut.BarrierCut)
+}
+
+// overrun returns why a cut comes too late, or nil: a record at its offset, where
+// it has no marker, or behind it has changed the state.
+func (r *GroupRunner) overrun(cut *BarrierCut) error {
+	for _, p := range r.participants(cut) {
+		for _, progress := range p.inOrder() {
+			if offset, ok := cut.Offset(progress.TopicPartition); ok && progress.known && progress.last >= offset {
+				return fmt.Errorf("%s/%d has processed offset %d, behind the cut at %d", progress.Topic, progress.Partition, progress.last, offset)
 			}
 		}
 	}

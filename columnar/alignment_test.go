@@ -521,3 +521,55 @@ func TestTransactionalBarrierIsOneTransaction(t *testing.T) {
 		}
 	}
 }
+
+// TestCutWithoutAMarkerThatWasPassedIsSkipped publishes a cut at the offset that
+// the next record took, as it happens where no marker fills it, when that record
+// has been processed: by the runner itself, and by the one before it.
+func TestCutWithoutAMarkerThatWasPassedIsSkipped(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restart %v", restarts), func(t *testing.T) {
+			c := clusterOf(t, map[string]int{"in": 1})
+			c.fill(in(0), ones(3)...)
+			store := NewFileStateStore(t.TempDir())
+			var fired barriers
+			var skipped []string
+			run := func(id string) (*GroupRunner, *fakeMember) {
+				member := c.member(id)
+				return newTestRunner(t, ledgerTopology(t), member, member, WithStateStore(store),
+					WithBarrierGroup("audit", newReader(t, c.member("cuts of "+id), 1)), WithBarrierListener(fired.add),
+					WithHooks(Hooks{CutSkipped: func(_ BarrierCut, reason error) { skipped = append(skipped, reason.Error()) }})), member
+			}
+			r, member := run("first")
+			untilDrained(t, r, c, "in")
+			publish := func(epoch, offset int64) {
+				key, value, err := EncodeBarrierCut(BarrierCut{Group: "audit", Epoch: epoch, Offsets: map[TopicPartition]int64{in(0): offset}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				c.append(barrierTP(0), fakeEntry{record: ConsumedRecord{Key: key, Value: value}})
+			}
+			c.fill(in(0), "ada 1")
+			untilDrained(t, r, c, "in")
+			if restarts {
+				if err := r.Close(); err != nil {
+					t.Fatal(err)
+				}
+				c.expire(member)
+				r, _ = run("second")
+			}
+			publish(1, 3)
+			publish(2, 4)
+			for range 5 {
+				runOnce(t, r)
+			}
+			if diff := cmp.Diff([]string{"in/0 has processed offset 3, behind the cut at 3"}, skipped); diff != "" {
+				t.Errorf("skipped cuts mismatch (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"2 [0] in/0:4"}, fired.epochs()); diff != "" {
+				t.Errorf("barriers mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

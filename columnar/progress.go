@@ -24,6 +24,8 @@ type topicProgress struct {
 	// round processed, or at the last barrier. The first uncommitted record has
 	// this offset or a later one.
 	processed int64
+	// last is the offset of the last record in the state, -1 where it is not known.
+	last int64
 	// delivered is where the consumer stands: behind the last record that it
 	// handed out, and behind what holds no records after it.
 	delivered int64
@@ -47,7 +49,7 @@ type topicProgress struct {
 
 // place makes offset the next to be processed and to be delivered.
 func (p *topicProgress) place(offset int64) {
-	p.known, p.processed, p.delivered = true, offset, offset
+	p.known, p.processed, p.delivered, p.last = true, offset, offset, -1
 	p.clear()
 }
 
@@ -159,6 +161,9 @@ func (p *topicProgress) advance(n int, position int64) {
 		p.countedBytes -= recordBytes(&p.queue[i])
 	}
 	p.counted = max(0, p.counted-n)
+	if n > 0 {
+		p.last = p.queue[n-1].Offset
+	}
 	if p.queue = p.queue[n:]; len(p.queue) == 0 {
 		p.clear()
 	}

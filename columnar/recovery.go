@@ -236,6 +236,10 @@ func (r *GroupRunner) seekTo(ctx context.Context, p *logicalPartition, positions
 			position = min(starts[progress.TopicPartition], progress.committed)
 		}
 		progress.place(position)
+		if ok {
+			// The position of a snapshot lies behind a record, or at a cut.
+			progress.last = position - 1
+		}
 		r.seek(progress)
 	}
 	return nil
