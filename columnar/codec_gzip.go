@@ -85,7 +85,7 @@ func (c *GzipBatchCodec) Decode(topic string, records []ConsumedRecord) (arrow.R
 	if len(plain) > 0 {
 		// Others may fail in the delegate: all of them are reported at once.
 		batch, err := c.delegate.Decode(topic, plain)
-		if err == nil {
+		if batch != nil {
 			batch.Release()
 		}
 		var more *DecodeError

@@ -238,6 +238,9 @@ func offsetArray[O offsetInt](mem memory.Allocator, dt arrow.DataType, length in
 // appendedArray returns an array that is built value by value, for types that
 // have no faster way. The caller owns it.
 func appendedArray(mem memory.Allocator, dt arrow.DataType, length int, value func(row int) any) (arrow.Array, error) {
+	if err := checkBuilder(dt); err != nil {
+		return nil, err
+	}
 	builder := array.NewBuilder(mem, dt)
 	defer builder.Release()
 	builder.Reserve(length)
@@ -247,6 +250,28 @@ func appendedArray(mem memory.Allocator, dt arrow.DataType, length int, value fu
 		}
 	}
 	return builder.NewArray(), nil
+}
+
+// checkBuilder fails for types that Arrow has no builder for, and panics where
+// it is asked for one: dictionaries of some values, also within other types.
+func checkBuilder(dt arrow.DataType) error {
+	switch dt := dt.(type) {
+	case arrow.ExtensionType:
+		return checkBuilder(dt.StorageType())
+	case *arrow.DictionaryType:
+		switch dt.ValueType.(type) {
+		case *arrow.BooleanType, *arrow.LargeStringType, *arrow.LargeBinaryType, arrow.BinaryViewDataType,
+			arrow.NestedType, arrow.ExtensionType, *arrow.DictionaryType:
+			return fmt.Errorf("cannot write Arrow type %s", dt)
+		}
+	case arrow.NestedType:
+		for _, field := range dt.Fields() {
+			if err := checkBuilder(field.Type); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // dressedAppended is appendedArray for any type, dressed ones among them.

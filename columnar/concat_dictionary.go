@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -106,6 +107,45 @@ func unifyDictionaries(mem memory.Allocator, dictionaries []part) (arrow.ArrayDa
 	}
 	unified, err := gatherData(mem, all, 0, sel)
 	return unified, moved, err
+}
+
+// dictionaryOf returns values, which have no dictionary, as an array with one
+// that holds each of them once. The caller owns it.
+func dictionaryOf(mem memory.Allocator, values arrow.Array, dt *arrow.DictionaryType) (arrow.Array, error) {
+	valid, err := gatherArray(mem, values, validRows(values))
+	if err != nil {
+		return nil, err
+	}
+	defer valid.Release()
+	unified, moved, err := unifyDictionaries(mem, []part{{valid.Data(), valid.Data().Offset(), valid.Len()}})
+	if err != nil {
+		return nil, err
+	}
+	defer unified.Release()
+	if int64(unified.Len()) > maxDictionary(dt.IndexType) {
+		return nil, fmt.Errorf("%d distinct values do not fit %s", unified.Len(), dt)
+	}
+	indexes := wordColumn{kind: intKind, words: make([]int64, values.Len())}
+	at := 0
+	for row := range indexes.words {
+		if values.IsNull(row) {
+			indexes.setNull(row)
+			continue
+		}
+		indexes.words[row] = int64(moved[0][at])
+		at++
+	}
+	built, err := indexes.build(mem, dt.IndexType)
+	if err != nil {
+		return nil, err
+	}
+	defer built.Release()
+	dictionary, err := dressedArray(mem, array.MakeFromData(unified), dt.ValueType)
+	if err != nil {
+		return nil, err
+	}
+	defer dictionary.Release()
+	return array.NewDictionaryArray(dt, built, dictionary), nil
 }
 
 // dictionaryValue returns bytes that are equal for equal values of data, which

@@ -126,8 +126,24 @@ func (s *groupState) arrange() {
 	s.saved = s.table.rows.relayout(columns, s.saved)
 }
 
+// checkUnit fails when values of a type do not count the unit of those that are
+// held of a column.
+func (s *groupState) checkUnit(column string, dt arrow.DataType) error {
+	if s.schema == nil || s.table.groups == 0 {
+		return nil
+	}
+	at := firstColumn(s.schema, column)
+	if at < 0 {
+		return nil
+	}
+	return checkUnits(dt, s.schema.Field(at).Type)
+}
+
 // acceptKey makes a key column take values of a type.
 func (s *groupState) acceptKey(i int, dt arrow.DataType) error {
+	if err := s.checkUnit(s.spec.keys[i], dt); err != nil {
+		return err
+	}
 	held, kind := s.table.keys[i], kindOf(dt)
 	switch {
 	case kind == anyKind || kind == held.kind():
@@ -151,6 +167,11 @@ func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
 	function := s.spec.aggregations[i].Function
 	if err := checkAggregate(function, dt); err != nil {
 		return err
+	}
+	if function != Count {
+		if err := s.checkUnit(s.spec.aggregations[i].InputColumn, dt); err != nil {
+			return err
+		}
 	}
 	held, kind := s.aggregates[i], heldKind(function, kindOf(dt))
 	switch {

@@ -164,7 +164,7 @@ func canBuild(dt arrow.DataType) bool {
 		*arrow.Float16Type, *arrow.Float32Type, *arrow.Float64Type, arrow.DecimalType:
 		return true
 	case *arrow.DictionaryType:
-		return canBuild(dt.ValueType)
+		return canBuild(dt.ValueType) && checkBuilder(dt) == nil
 	case arrow.NestedType:
 		return !slices.ContainsFunc(dt.Fields(), func(f arrow.Field) bool { return !canBuild(f.Type) })
 	}

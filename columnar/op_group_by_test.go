@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -340,5 +341,78 @@ func TestSumOfLongTexts(t *testing.T) {
 				t.Errorf("sum = %s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestGroupByRefusesAnotherUnitOfTime changes the unit of a column between
+// batches.
+func TestGroupByRefusesAnotherUnitOfTime(t *testing.T) {
+	mem := newAllocator(t)
+	schema := func(key, latest, counted arrow.DataType) *arrow.Schema {
+		return fields("key", key, "latest", latest, "counted", counted)
+	}
+	seconds, millis := arrow.FixedWidthTypes.Timestamp_s, arrow.FixedWidthTypes.Timestamp_ms
+	row := `{"key":"1970-01-01T00:00:07Z","latest":"1970-01-01T00:00:09Z","counted":"1970-01-01T00:00:01Z"}`
+	for name, test := range map[string]struct {
+		key, latest, counted arrow.DataType
+		want                 string
+	}{
+		"key":     {millis, seconds, seconds, "columnar: column `key`: the column is of type timestamp[ms, tz=UTC], but the state holds values of type timestamp[s, tz=UTC]"},
+		"maximum": {seconds, millis, seconds, "columnar: column `latest`: the column is of type timestamp[ms, tz=UTC], but the state holds values of type timestamp[s, tz=UTC]"},
+		"count":   {seconds, seconds, millis, ""},
+		"zone":    {&arrow.TimestampType{Unit: arrow.Second, TimeZone: "Asia/Tokyo"}, seconds, seconds, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			operator := GroupBy(mem, []string{"key"}, Aggregation{InputColumn: "latest", OutputColumn: "latest", Function: Max},
+				Aggregation{InputColumn: "counted", OutputColumn: "count", Function: Count})
+			processRows(t, operator, jsonBatch(t, mem, schema(seconds, seconds, seconds), row))
+			restored := operator.fresh()
+			if err := restored.Restore(must[[]byte](t)(operator.Snapshot())); err != nil {
+				t.Fatal(err)
+			}
+			for _, operator := range []*BuiltinOp{operator, restored} {
+				rows, err := tryRows(operator, jsonBatch(t, mem, schema(test.key, test.latest, test.counted), row))
+				if got := fmt.Sprint(err); err != nil && got != test.want || err == nil && (test.want != "" || !strings.HasSuffix(rows[0], " 2")) {
+					t.Errorf("Process = %v, %v, want error %q", rows, err, test.want)
+				}
+			}
+		})
+	}
+}
+
+// TestGroupByDictionariesOfEveryType groups by columns whose dictionaries Arrow
+// cannot build, and by more values than an index can tell apart.
+func TestGroupByDictionariesOfEveryType(t *testing.T) {
+	mem := newAllocator(t)
+	rnd := newRand(t)
+	for _, values := range []arrow.DataType{
+		arrow.BinaryTypes.LargeString, arrow.FixedWidthTypes.Boolean, arrow.BinaryTypes.StringView, arrow.ListOf(arrow.PrimitiveTypes.Int32),
+	} {
+		dt := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: values}
+		plain := randomArray(rnd, mem, values, 40)
+		keys := must[arrow.Array](t)(dictionaryOf(mem, plain, dt))
+		batch := array.NewRecordBatch(fields("k", dt), []arrow.Array{keys}, 40)
+		twin := array.NewRecordBatch(fields("k", values), []arrow.Array{plain}, 40)
+		count := Aggregation{OutputColumn: "n", Function: Count}
+		want := processRows(t, GroupBy(mem, []string{"k"}, count), twin)
+		if diff := cmp.Diff(want, processRows(t, GroupBy(mem, []string{"k"}, count), batch)); diff != "" {
+			t.Errorf("%s mismatch (-want +got):\n%s", dt, diff)
+		}
+		keys.Release()
+		plain.Release()
+		batch.Release()
+		twin.Release()
+	}
+	narrow := fields("k", &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String})
+	operator := GroupBy(mem, []string{"k"})
+	for first := range 2 {
+		var rows []string
+		for i := range 100 {
+			rows = append(rows, fmt.Sprintf(`{"k":"%d"}`, first*100+i))
+		}
+		_, err := tryRows(operator, jsonBatch(t, mem, narrow, rows...))
+		if got, want := fmt.Sprint(err), "columnar: column `k`: 200 distinct values do not fit dictionary<values=utf8, indices=int8, ordered=false>"; first == 1 && got != want {
+			t.Errorf("Process = %s, want %s", got, want)
+		}
 	}
 }

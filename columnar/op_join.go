@@ -102,6 +102,8 @@ type joinState struct {
 type joinContent struct {
 	keys  *joinKeys
 	sides [2]*joinSide
+	// types are the types of the key columns of the latest batches, once known.
+	types, committedTypes [2]arrow.DataType
 }
 
 // joinPairs are the rows of pairs, by side.
@@ -155,7 +157,7 @@ func (j *joinState) keep(side int, batch arrow.RecordBatch) error {
 // key are left out.
 func (j *joinState) eachRow(side int, batch arrow.RecordBatch, visit func(row, id uint32)) error {
 	name := [2]string{j.spec.LeftKey, j.spec.RightKey}[side]
-	key, err := j.readKey(name, batch)
+	key, err := j.readKey(side, name, batch)
 	if err != nil {
 		return err
 	}
@@ -217,14 +219,14 @@ func (j *joinState) link(side int, row, id uint32) {
 
 // readKey returns the key column of a batch as a plain array that the caller
 // owns.
-func (j *joinState) readKey(name string, batch arrow.RecordBatch) (arrow.Array, error) {
+func (j *joinState) readKey(side int, name string, batch arrow.RecordBatch) (arrow.Array, error) {
 	column := columnNamed(batch, name)
 	if column == nil {
 		return nil, &ColumnError{Column: name, Row: noRow, Cause: &missingColumn{"join key column does not exist: %s", name}}
 	}
 	key, err := plainArray(j.mem, column)
 	if err == nil {
-		if err = j.keys.accept(key.DataType()); err != nil {
+		if err = j.acceptKey(side, key.DataType()); err != nil {
 			key.Release()
 		}
 	}
@@ -232,6 +234,19 @@ func (j *joinState) readKey(name string, batch arrow.RecordBatch) (arrow.Array, 
 		return nil, columnFailure(name, err)
 	}
 	return key, nil
+}
+
+// acceptKey makes the keys take values of a type that a side has.
+func (j *joinState) acceptKey(side int, dt arrow.DataType) error {
+	for _, held := range j.types {
+		if held != nil {
+			if err := checkUnits(dt, held); err != nil {
+				return err
+			}
+		}
+	}
+	j.types[side] = dt
+	return j.keys.accept(dt)
 }
 
 var errJoinWithoutTime = errors.New("join requires __timestamp")
@@ -308,6 +323,7 @@ func (j *joinState) rollback() error {
 	if j.former != nil {
 		j.joinContent, j.former = *j.former, nil
 	}
+	j.types = j.committedTypes
 	j.keys.rollback(j.sides)
 	for _, side := range j.sides {
 		side.rollback()
@@ -325,6 +341,7 @@ func (c *joinContent) commit(window int64) {
 		side.mergeChunks()
 		side.mark()
 	}
+	c.committedTypes = c.types
 	c.keys.mark()
 }
 

@@ -330,3 +330,35 @@ func scribble(data arrow.ArrayData) {
 		scribble(dictionary)
 	}
 }
+
+// TestJoinRefusesAnotherUnitOfTime joins keys whose integers count different
+// units.
+func TestJoinRefusesAnotherUnitOfTime(t *testing.T) {
+	mem := newAllocator(t)
+	batch := func(key arrow.DataType, text string) []flow {
+		schema := fields("k", key, TimestampColumn, arrow.PrimitiveTypes.Int64)
+		return []flow{{batch: jsonBatch(t, mem, schema, fmt.Sprintf(`{"k":%q,"__timestamp":1}`, text))}}
+	}
+	seconds, millis, days := arrow.FixedWidthTypes.Timestamp_s, arrow.FixedWidthTypes.Timestamp_ms, arrow.FixedWidthTypes.Date32
+	join := newJoinState(Join{LeftKey: "k", RightKey: "k"}, mem)
+	want := "right side: column `k`: the column is of type timestamp[ms, tz=UTC], but the state holds values of type timestamp[s, tz=UTC]"
+	if _, err := join.process(batch(seconds, "1970-01-01T00:00:07Z"), batch(millis, "1970-01-01T00:00:07Z")); err == nil || err.Error() != want {
+		t.Errorf("process = %v, want %s", err, want)
+	}
+	if err := join.rollback(); err != nil {
+		t.Fatal(err)
+	}
+	// The failed batches have not happened.
+	results, err := join.process(batch(days, "1970-01-08"), batch(days, "1970-01-08"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer releaseBatches(results)
+	if len(results) != 1 || results[0].NumRows() != 1 {
+		t.Errorf("process = %v, want one pair", results)
+	}
+	join.commit()
+	if _, err := join.process(batch(millis, "1970-01-01T00:00:07Z"), nil); err == nil {
+		t.Error("process took another unit of the same side")
+	}
+}

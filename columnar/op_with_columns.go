@@ -68,7 +68,11 @@ func checkDerivedNames(names []string) error {
 func rowColumns(mem memory.Allocator, columns []DerivedColumn) func(arrow.RecordBatch, int) (arrow.Field, arrow.Array, error) {
 	return func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error) {
 		column := columns[i]
-		builder := array.NewBuilder(mem, column.Field.Type)
+		plain := plainType(column.Field.Type)
+		if err := checkBuilder(plain); err != nil {
+			return arrow.Field{}, nil, columnFailure(column.Field.Name, err)
+		}
+		builder := array.NewBuilder(mem, plain)
 		defer builder.Release()
 		builder.Reserve(int(batch.NumRows()))
 		for row := range int(batch.NumRows()) {
@@ -83,7 +87,11 @@ func rowColumns(mem memory.Allocator, columns []DerivedColumn) func(arrow.Record
 				return arrow.Field{}, nil, &ColumnError{Column: column.Field.Name, Row: row, Cause: err}
 			}
 		}
-		return column.Field, builder.NewArray(), nil
+		values, err := dressedArray(mem, builder.NewArray(), column.Field.Type)
+		if err != nil {
+			return arrow.Field{}, nil, columnFailure(column.Field.Name, err)
+		}
+		return column.Field, values, nil
 	}
 }
 

@@ -69,6 +69,29 @@ func kindOf(dt arrow.DataType) valueKind {
 	}
 }
 
+// timeUnit returns what a column of dates or times counts; empty for others.
+func timeUnit(dt arrow.DataType) string {
+	switch dt := plainType(dt).(type) {
+	case *arrow.Date32Type:
+		return "d"
+	case *arrow.Date64Type:
+		return arrow.Millisecond.String()
+	case arrow.TemporalWithUnit:
+		return dt.TimeUnit().String()
+	default:
+		return ""
+	}
+}
+
+// checkUnits fails for two types of dates and times that count different units:
+// their integers cannot be compared or added.
+func checkUnits(dt, held arrow.DataType) error {
+	if unit, other := timeUnit(dt), timeUnit(held); unit != other && unit != "" && other != "" {
+		return fmt.Errorf("the column is of type %s, but the state holds values of type %s", dt, held)
+	}
+	return nil
+}
+
 // plainArray returns arr without extension type and dictionary. The caller owns
 // it.
 func plainArray(mem memory.Allocator, arr arrow.Array) (arrow.Array, error) {
@@ -109,12 +132,7 @@ func dressedArray(mem memory.Allocator, plain arrow.Array, dt arrow.DataType) (a
 		defer storage.Release()
 		return array.NewExtensionArrayWithStorage(dt, storage), nil
 	case *arrow.DictionaryType:
-		builder := array.NewDictionaryBuilder(mem, dt)
-		defer builder.Release()
-		if err := builder.AppendArray(plain); err != nil {
-			return nil, err
-		}
-		return builder.NewArray(), nil
+		return dictionaryOf(mem, plain, dt)
 	default:
 		plain.Retain()
 		return plain, nil
