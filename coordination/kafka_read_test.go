@@ -115,9 +115,37 @@ func TestReadForgetsATopicThatWasCreatedAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	x.create(t, x.at.Topic, 1, "cleanup.policy", "compact")
-	x.check(t)
-	x.append(t, "new", "2")
-	x.check(t, "0 new=2")
+	// The new log is longer than the old one was.
+	want := []string{}
+	for n := range 5 {
+		x.append(t, fmt.Sprint("new ", n), "2")
+		want = append(want, fmt.Sprintf("%d new %d=2", n, n))
+	}
+	x.check(t, want...)
+}
+
+// The last records below the stable offset are gone, so no fetch gets there.
+func TestReadEndsAtAHoleThatCompactionLeft(t *testing.T) {
+	x := newReading(t)
+	x.append(t, "a", "1")
+	x.check(t, "0 a=1")
+	x.fake.ControlKey(int16(kmsg.Fetch), func(ask kmsg.Request) (kmsg.Response, error, bool) {
+		x.fake.KeepControl()
+		asked := ask.(*kmsg.FetchRequest).Topics[0]
+		partition := kmsg.NewFetchResponseTopicPartition()
+		partition.Partition = asked.Partitions[0].Partition
+		partition.HighWatermark, partition.LastStableOffset = 9, 9
+		topic := kmsg.NewFetchResponseTopic()
+		topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
+		topic.Partitions = append(topic.Partitions, partition)
+		answer := ask.ResponseKind().(*kmsg.FetchResponse)
+		answer.Topics = append(answer.Topics, topic)
+		return answer, nil, true
+	})
+	records, complete, err := x.transport.ReadPrefix(within(t, time.Second), x.at)
+	if err != nil || !complete || len(records) != 1 || records[0].Offset != 0 {
+		t.Errorf("read: %d records, complete %v, %v; want the record before the hole", len(records), complete, err)
+	}
 }
 
 func TestReadStartsAnewUnderAnotherLeader(t *testing.T) {

@@ -17,7 +17,7 @@ var kafkaMutants = []mutant{
 		name: "a rotated producer id counts as written", file: "kafka_errors.go",
 		old:   "case nil, kerr.DuplicateSequenceNumber:",
 		new:   "case nil, kerr.DuplicateSequenceNumber, kerr.InvalidProducerIDMapping:",
-		tests: "TestKafkaTransportTellsAFence/AddPartitionsToTxn_INVALID_PRODUCER_ID_MAPPING",
+		tests: "TestKafkaTransportTellsAFence/EndTxn_INVALID_PRODUCER_ID_MAPPING",
 		says:  "write: <nil>, want ErrFenced",
 	},
 	{
@@ -66,8 +66,8 @@ var kafkaMutants = []mutant{
 		name: "a hole at the end holds a read up", file: "kafka_read.go",
 		old:   "if !moved && log.position < target && part.size == 0 {",
 		new:   "if false {",
-		tests: "TestReadEndsWhereCompactionTookTheLastRecords",
-		says:  "read:",
+		tests: "TestReadEndsAtAHoleThatCompactionLeft",
+		says:  "want the record before the hole",
 	},
 	{
 		name: "an empty lease instead of null", file: "kafka_lease.go",
@@ -100,14 +100,14 @@ var kafkaMutants = []mutant{
 	{
 		name: "an open answer is taken for the own epoch", file: "kafka_transaction.go",
 		old:   "\tcase state.pair != x.term.pair():\n\t\treturn x.fenced(operation, code)\n",
-		new:   "",
+		new:   "\tcase state.pair == NoEpoch:\n\t\treturn x.fenced(operation, code)\n",
 		tests: "TestKafkaTransportAsksWhenAnAnswerLeavesItOpen/epoch_of_another,_Produce_OUT_OF_ORDER",
 		says:  "want ErrFenced",
 	},
 	{
 		name: "an open answer is a fence", file: "kafka_transaction.go",
 		old:   "\tcase state.pair != x.term.pair():\n\t\treturn x.fenced(operation, code)\n",
-		new:   "\tdefault:\n\t\treturn x.fenced(operation, code)\n",
+		new:   "\tcase state.pair != x.term.pair(), state.pair == x.term.pair():\n\t\treturn x.fenced(operation, code)\n",
 		tests: "TestKafkaTransportAsksWhenAnAnswerLeavesItOpen/own_epoch,_AddPartitionsToTxn_INVALID_TXN_STATE",
 		says:  "write \"second\"",
 	},
@@ -137,7 +137,7 @@ var kafkaMutants = []mutant{
 		old:   "\tif x.term.decided {\n",
 		new:   "\tif true {\n",
 		tests: "TestKafkaTransportTracksAnEpochThatMoves",
-		says:  "after write",
+		says:  "write 0:",
 	},
 	{
 		name: "every next pair is the own one", file: "kafka_tracking.go",
@@ -149,7 +149,7 @@ var kafkaMutants = []mutant{
 	{
 		name: "a repeated answer is followed blindly", file: "kafka_tracking.go",
 		old:   "\t\tif trace.marker != markerCommit || trace.later {",
-		new:   "\t\tif false {",
+		new:   "\t\tif false && trace.later {",
 		tests: "TestKafkaTransportFollowsALostAnswerOnlyOnEvidence",
 		says:  "want fenced true",
 	},
@@ -190,8 +190,8 @@ var kafkaMutants = []mutant{
 	},
 	{
 		name: "every read starts at the beginning", file: "kafka_read.go",
-		old:   "\t\tlog.position = max(next, log.position)\n",
-		new:   "\t\tdefer log.reset(0)\n\t\tlog.position = max(next, log.position)\n",
+		old:   "\treturn log.snapshot(), complete, nil\n",
+		new:   "\tdefer log.reset(0)\n\treturn log.snapshot(), complete, nil\n",
 		tests: "TestPollReadsTheTailOnly",
 		says:  "records fetched by three reads mismatch",
 	},

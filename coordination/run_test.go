@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,6 +207,41 @@ func TestRunReturnsWhatARetryDoesNotSettle(t *testing.T) {
 	if err := coordination.Run(t.Context(), nil, role(t, "controller"), member(t, "node-1"), work); err == nil {
 		t.Error("a nil transport is accepted")
 	}
+}
+
+// Where the epoch moves, the lease that a term leaves behind carries a token
+// that this process never minted, and it is its own all the same.
+func TestRunKnowsTheTokensThatItsTermsHad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFull()
+		f.bumps = true
+		var broken atomic.Bool
+		f.fake.onWrite = func(context.Context, int) error {
+			if broken.Load() {
+				return errBroken
+			}
+			return nil
+		}
+		duplicates := 0
+		r := run(t, f, "node-1", 0, coordination.WithPollJitter(0), coordination.WithObserver(coordination.Observer{
+			Duplicated: func(coordination.Role, coordination.MemberID, coordination.FencingToken) { duplicates++ },
+		}))
+		r.expect(t, "begin 1:1")
+		time.Sleep(25 * time.Second) // two renewals
+		broken.Store(true)
+		time.Sleep(40 * time.Second)
+		r.expect(t, "end, fenced false", "lost, fenced false")
+		broken.Store(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if event := <-r.events; !strings.HasPrefix(event, "begin ") || duplicates != 0 {
+			t.Errorf("%q after %d reports of a duplicate, want another term and no report", event, duplicates)
+		}
+		r.cancel()
+		if err := <-r.result; err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+	})
 }
 
 func TestRunLeavesTheRosterWhenAsked(t *testing.T) {

@@ -67,12 +67,15 @@ func TestWatchYieldsChangesOnly(t *testing.T) {
 		<-time.After(10 * time.Second)
 		broken.Store(true)
 		<-time.After(2 * time.Second)
+		f.register(at, controller, member(t, "node-3"), 0)
+		<-time.After(2 * time.Second)
 		cancel()
 		<-done
 		want := []string{
 			"nobody, 0 members", "node-1 with 1:0, live true, 1 members", "nobody, 1 members",
 			"node-2 with 1:1, live true, 1 members", "node-2 with 1:1, live false, 1 members",
 			`coordination: role "controller": read __coordination_state-12: broken transport`,
+			"node-2 with 1:1, live false, 2 members",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("changes mismatch (-want +got):\n%s", diff)
