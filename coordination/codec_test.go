@@ -60,80 +60,61 @@ func fromHex(tb testing.TB, text string) []byte {
 
 const fixtureMillis = 1700000000000
 
+// golden is a value and its bytes.
+type golden[T any] struct {
+	name  string
+	value T
+	size  int
+	want  string
+}
+
+// checkGoldens encodes each value and decodes its bytes.
+func checkGoldens[T any](t *testing.T, encode func(T) []byte, decode func([]byte) (T, error), goldens ...golden[T]) {
+	t.Helper()
+	for _, g := range goldens {
+		t.Run(g.name, func(t *testing.T) {
+			encoded := encode(g.value)
+			if diff := cmp.Diff(fromHex(t, g.want), encoded); diff != "" {
+				t.Errorf("encoding mismatch (-want +got):\n%s", diff)
+			}
+			if len(encoded) != g.size {
+				t.Errorf("encoded to %d bytes, want %d", len(encoded), g.size)
+			}
+			decoded, err := decode(fromHex(t, g.want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(g.value, decoded, equateValues); diff != "" {
+				t.Errorf("decoding mismatch (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestKeyGoldens(t *testing.T) {
 	controller, umlaut := role(t, "controller"), role(t, "r\u00f6le")
-	cases := []struct {
-		name string
-		key  coordination.Key
-		size int
-		want string
-	}{
+	checkGoldens(t, coordination.EncodeKey, coordination.DecodeKey, []golden[coordination.Key]{
 		{"registration", coordination.RegistrationKey(controller, member(t, "node-1")), 24,
 			"00000000000a636f6e74726f6c6c657200066e6f64652d31"},
 		{"lease", coordination.LeaseKey(controller), 18,
 			"00000001000a636f6e74726f6c6c65720000"},
 		{"role outside ASCII", coordination.RegistrationKey(umlaut, member(t, "m")), 14,
 			"00000000 0005 72c3b66c65 0001 6d"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			encoded := coordination.EncodeKey(c.key)
-			if diff := cmp.Diff(fromHex(t, c.want), encoded); diff != "" {
-				t.Errorf("EncodeKey mismatch (-want +got):\n%s", diff)
-			}
-			if len(encoded) != c.size {
-				t.Errorf("EncodeKey wrote %d bytes, want %d", len(encoded), c.size)
-			}
-			decoded, err := coordination.DecodeKey(fromHex(t, c.want))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.key, decoded, equateValues); diff != "" {
-				t.Errorf("DecodeKey mismatch (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}...)
 }
 
 func TestRegistrationGoldens(t *testing.T) {
-	cases := []struct {
-		name         string
-		registration coordination.Registration
-		size         int
-		want         string
-	}{
+	checkGoldens(t, coordination.EncodeRegistration, coordination.DecodeRegistration, []golden[coordination.Registration]{
 		{"fixture", coordination.Registration{Member: member(t, "node-1"), RegisteredAt: fixtureMillis}, 18,
 			"000000066e6f64652d310000018bcfe56800"},
 		{"before the epoch", coordination.Registration{Member: member(t, "m"), RegisteredAt: -1}, 13,
 			"000000016dffffffffffffffff"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			encoded := coordination.EncodeRegistration(c.registration)
-			if diff := cmp.Diff(fromHex(t, c.want), encoded); diff != "" {
-				t.Errorf("EncodeRegistration mismatch (-want +got):\n%s", diff)
-			}
-			if len(encoded) != c.size {
-				t.Errorf("EncodeRegistration wrote %d bytes, want %d", len(encoded), c.size)
-			}
-			decoded, err := coordination.DecodeRegistration(fromHex(t, c.want))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.registration, decoded, equateValues); diff != "" {
-				t.Errorf("DecodeRegistration mismatch (-want +got):\n%s", diff)
-			}
-		})
-	}
+	}...)
 }
 
 func TestLeaseGoldens(t *testing.T) {
-	cases := []struct {
-		name  string
-		lease coordination.Lease
-		size  int
-		want  string
-	}{
+	zero := coordination.Lease{Member: member(t, "m"), Token: token(t, 0, 0)}
+	checkGoldens(t, coordination.EncodeLease, coordination.DecodeLease, []golden[coordination.Lease]{
 		{"fixture", coordination.Lease{
 			Member: member(t, "node-1"), Token: token(t, 4242, 7),
 			GrantedAt: fixtureMillis, Deadline: fixtureMillis + 30000,
@@ -142,29 +123,11 @@ func TestLeaseGoldens(t *testing.T) {
 			Member: member(t, "node-1"), Token: token(t, math.MaxInt64, math.MaxInt16),
 			GrantedAt: -1, Deadline: math.MaxInt64,
 		}, 36, "000000066e6f64652d317fffffffffffffff7fffffffffffffffffff7fffffffffffffff"},
-		{"all zero", coordination.Lease{Member: member(t, "m"), Token: token(t, 0, 0)}, 31,
+		{"all zero", zero, 31,
 			"000000016d0000000000000000000000000000000000000000000000000000"},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			encoded := coordination.EncodeLease(c.lease)
-			if diff := cmp.Diff(fromHex(t, c.want), encoded); diff != "" {
-				t.Errorf("EncodeLease mismatch (-want +got):\n%s", diff)
-			}
-			if len(encoded) != c.size {
-				t.Errorf("EncodeLease wrote %d bytes, want %d", len(encoded), c.size)
-			}
-			if coordination.IsTombstone(encoded) {
-				t.Error("an encoded lease counts as a tombstone")
-			}
-			decoded, err := coordination.DecodeLease(fromHex(t, c.want))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.lease, decoded, equateValues); diff != "" {
-				t.Errorf("DecodeLease mismatch (-want +got):\n%s", diff)
-			}
-		})
+	}...)
+	if coordination.IsTombstone(coordination.EncodeLease(zero)) {
+		t.Error("an encoded lease counts as a tombstone")
 	}
 }
 

@@ -219,6 +219,16 @@ func (f *fake) leases(tb testing.TB, at coordination.TopicPartition, role coordi
 
 var errBroken = errors.New("broken transport")
 
+// brokenAfter is a hook that fails every call but the first ones.
+func brokenAfter(calls int) func(context.Context, int) error {
+	return func(_ context.Context, n int) error {
+		if n > calls {
+			return errBroken
+		}
+		return nil
+	}
+}
+
 // fixture is one role on a fake, with the timings that most tests share.
 type fixture struct {
 	*fake

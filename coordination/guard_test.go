@@ -126,6 +126,17 @@ func holder(t *testing.T, f *full, options ...coordination.Option) *coordination
 	return l
 }
 
+// guardedHolder is a holder with its guard.
+func guardedHolder(t *testing.T, f *full, options ...coordination.Option) (*coordination.Leadership, *coordination.GuardedWriter) {
+	t.Helper()
+	l := holder(t, f, options...)
+	w, err := l.Guard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, w
+}
+
 func TestGuardedWriteGoesOutUnderTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFull()
@@ -168,11 +179,7 @@ func TestGuardedWriteGoesOutUnderTheToken(t *testing.T) {
 func TestGuardedWriteRejectsRecordsWithoutAPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFull()
-		l := holder(t, f)
-		w, err := l.Guard()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, w := guardedHolder(t, f)
 		good := coordination.GuardedRecord{Topic: "t"}
 		for want, bad := range map[string]coordination.GuardedRecord{
 			"record 1: topic must not be empty":                              {},
@@ -195,11 +202,7 @@ func TestGuardedWriteRejectsRecordsWithoutAPlace(t *testing.T) {
 func TestGuardedWriteThatWaitedDoesNotOutliveTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFull()
-		l := holder(t, f)
-		w, err := l.Guard()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, w := guardedHolder(t, f)
 		proceed := make(chan struct{})
 		f.onWrite = func(context.Context, int) error {
 			<-proceed
@@ -231,13 +234,9 @@ func TestGuardedWriteThatWaitedDoesNotOutliveTheEnd(t *testing.T) {
 func TestFencedGuardedWriteEndsTheLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFull()
-		l := holder(t, f)
-		w, err := l.Guard()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, w := guardedHolder(t, f)
 		f.supersede(l.Role())
-		err = w.Write(t.Context(), coordination.GuardedRecord{Topic: "t"})
+		err := w.Write(t.Context(), coordination.GuardedRecord{Topic: "t"})
 		if !errors.Is(err, coordination.ErrFenced) || !errors.Is(l.Err(), coordination.ErrFenced) {
 			t.Errorf("error %v, Err %v, want a fence", err, l.Err())
 		}
@@ -285,11 +284,7 @@ func TestTrackedTokenMovesOnWithEveryWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFull()
 		f.bumps = true
-		l := holder(t, f)
-		w, err := l.Guard()
-		if err != nil {
-			t.Fatal(err)
-		}
+		l, w := guardedHolder(t, f)
 		check := func(step, current, lease string) {
 			t.Helper()
 			got := []string{l.MintedToken().String(), l.Token().String(), l.Lease().Token.String()}

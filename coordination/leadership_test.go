@@ -165,12 +165,7 @@ func TestLeaveMakesTheFirstStandbyFirst(t *testing.T) {
 
 func TestExpiryEndsTheLeadershipWithTheCause(t *testing.T) {
 	f := newFixture(t, 1000)
-	f.onWrite = func(_ context.Context, n int) error {
-		if n > 1 {
-			return errBroken
-		}
-		return nil
-	}
+	f.onWrite = brokenAfter(1)
 	l := f.acquire(t, "node-1")
 	for f.clock.NowMillis() < 31000 {
 		if err := f.clock.BlockUntil(t.Context(), 1); err != nil {
@@ -454,12 +449,7 @@ func TestFailedResignationCanBeRepeated(t *testing.T) {
 
 func TestResignationAfterTheDeadlineHasNothingToRepeat(t *testing.T) {
 	f := newFixture(t, 1000)
-	f.onWrite = func(_ context.Context, n int) error {
-		if n > 1 {
-			return errBroken
-		}
-		return nil
-	}
+	f.onWrite = brokenAfter(1)
 	l := f.acquire(t, "node-1")
 	if err := l.Resign(t.Context()); !errors.Is(err, errBroken) {
 		t.Fatal(err)
@@ -566,12 +556,7 @@ func TestClosedTransportEndsTheLeadership(t *testing.T) {
 
 func TestTrustWindow(t *testing.T) {
 	f := newFixture(t, 1000)
-	f.onWrite = func(_ context.Context, n int) error {
-		if n > 1 {
-			return errBroken
-		}
-		return nil
-	}
+	f.onWrite = brokenAfter(1)
 	l := f.acquire(t, "node-1", coordination.WithClockTolerance(2*time.Second))
 	if got := l.SafeUntil(); got != 29000 {
 		t.Errorf("safe until %d, want the deadline less the tolerance", got)

@@ -268,7 +268,7 @@ var termMutants = []mutant{
 	{
 		name: "a device starts from nothing", file: "device_guard.go",
 		old:   "recorded: recorded, any: found}",
-		new:   "recorded: recorded}",
+		new:   "recorded: recorded, any: found && false}",
 		tests: "TestDeviceRemembersAcrossRestarts",
 		says:  "error",
 	},
@@ -325,8 +325,8 @@ var termMutants = []mutant{
 		name: "leaving keeps the registration", file: "resign.go",
 		old:   "return errors.Join(resigned, l.elector.deregister(write, l.elector.member))",
 		new:   "_ = write\n\treturn resigned",
-		tests: "TestLeaveMakesTheFirstStandbyFirst",
-		says:  "want the role one poll later",
+		tests: "TestRegistrationsAreRemovedWithNull",
+		says:  "2 tombstones, want 3",
 	},
 	{
 		name: "an ended context keeps the lease", file: "resign.go",
