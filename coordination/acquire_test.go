@@ -414,7 +414,7 @@ func TestDuplicateMemberIsReported(t *testing.T) {
 		return nil
 	}
 	var other coordination.FencingToken
-	l, err := coordination.AcquireLeadership(t.Context(), f.fake, f.role, member(t, "node-1"), f.options(
+	l, err := coordination.AcquireLeadership(within(t, patience), f.fake, f.role, member(t, "node-1"), f.options(
 		coordination.WithObserver(coordination.Observer{
 			Duplicated: func(_ coordination.Role, _ coordination.MemberID, token coordination.FencingToken) { other = token },
 		}))...)

@@ -73,6 +73,7 @@ func (f *fake) count(name string) int {
 // await waits until a call was made at least n times.
 func (f *fake) await(tb testing.TB, name string, n int) {
 	tb.Helper()
+	ctx := within(tb, patience)
 	for {
 		f.mu.Lock()
 		reached, changed := f.calls[name] >= n, f.changed
@@ -82,7 +83,7 @@ func (f *fake) await(tb testing.TB, name string, n int) {
 		}
 		select {
 		case <-changed:
-		case <-tb.Context().Done():
+		case <-ctx.Done():
 			tb.Fatalf("%d calls of %s, want %d", f.count(name), name, n)
 		}
 	}
@@ -217,6 +218,17 @@ func (f *fake) leases(tb testing.TB, at coordination.TopicPartition, role coordi
 	return leases
 }
 
+// within returns a context that ends when a test has waited too long.
+func within(tb testing.TB, extent time.Duration) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), extent)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// patience bounds a wait of a test; reaching it is a failure.
+const patience = 30 * time.Second
+
 var errBroken = errors.New("broken transport")
 
 // brokenAfter is a hook that fails every call but the first ones.
@@ -312,7 +324,7 @@ func receive(tb testing.TB, result <-chan outcome) outcome {
 	select {
 	case o := <-result:
 		return o
-	case <-tb.Context().Done():
+	case <-within(tb, patience).Done():
 		tb.Fatal("the acquisition did not return")
 		return outcome{}
 	}

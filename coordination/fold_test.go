@@ -202,6 +202,9 @@ func TestBuiltStateIsTheCallers(t *testing.T) {
 	}
 	first := builder.Build()
 	first.Lease.Deadline = 99
+	if again := builder.Build(); again.Lease.Deadline == 99 {
+		t.Errorf("a change of a built state shows in the next one: %+v", again.Lease)
+	}
 	for _, record := range []coordination.StateRecord{r.registration("node-2", 3, 30), r.noLease(4)} {
 		if err := builder.Apply(record); err != nil {
 			t.Fatal(err)

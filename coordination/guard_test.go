@@ -396,6 +396,19 @@ func TestIncompleteReadDelaysTheChallenge(t *testing.T) {
 	if took != 30*time.Second || calls["mint"] != 1 {
 		t.Errorf("took the role after %v with calls %v, want the extent of a lease", took, calls)
 	}
+	// Another member mints meanwhile, so that its lease is the hidden one.
+	took, calls = acquireBehindATransaction(t, always, func(f *fake, at coordination.TopicPartition) {
+		live(f, at)
+		f.onDescribe = func(_ context.Context, n int) error {
+			if n == 20 {
+				f.supersede(controller)
+			}
+			return nil
+		}
+	})
+	if took != 49*time.Second || calls["mint"] != 1 {
+		t.Errorf("took the role after %v with calls %v, want the extent of the lease of the last mint", took, calls)
+	}
 	// The read that was cut short does not show that there was no lease, so the
 	// one that comes to light may be old.
 	took, calls = acquireBehindATransaction(t, func(n int) bool { return n < 2 }, func(f *fake, at coordination.TopicPartition) {

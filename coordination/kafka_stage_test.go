@@ -146,17 +146,6 @@ func (w *wire) all() int {
 	return w.total
 }
 
-// within returns a context that ends when a test has waited too long.
-func within(tb testing.TB, extent time.Duration) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), extent)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
-// patience bounds a wait of a test; reaching it is a failure.
-const patience = 30 * time.Second
-
 // describe returns the pair that the coordinator holds for a role.
 func (s *stage) describe(tb testing.TB, role coordination.Role) coordination.FencingToken {
 	tb.Helper()

@@ -53,7 +53,7 @@ var termMutants = []mutant{
 		old:   "if last.held == held && held.untilExpiry(l.elector.now()) == 0 {",
 		new:   "if held.untilExpiry(l.elector.now()) == 0 {",
 		tests: "TestPausedHolderRenewsBeforeItGivesUp",
-		says:  "want a renewal at 301000",
+		says:  "1 calls of write, want 2",
 	},
 	{
 		name: "no expiry after a failure", file: "renew.go",
