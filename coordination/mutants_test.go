@@ -224,6 +224,18 @@ var testFiles = sync.OnceValue(func() (files testFileList) {
 	return files
 })
 
+// plainTestMain stands in for a TestMain that starts other programs too.
+const plainTestMain = `package coordination_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+`
+
 // without returns the files that the tests of a pattern do not need, with an
 // empty file in the place of each.
 func (files testFileList) without(pattern string) map[string]string {
@@ -233,7 +245,7 @@ func (files testFileList) without(pattern string) map[string]string {
 		starts = append(starts, start)
 	}
 	wanted := regexp.MustCompile(strings.Join(starts, "|"))
-	needed := map[string]bool{"leak_test.go": true, "race_on_test.go": true, "race_off_test.go": true}
+	needed := make(map[string]bool)
 	var queue testFileList
 	for _, file := range files {
 		if slices.ContainsFunc(file.declares, func(name string) bool { return strings.HasPrefix(name, "Test") && wanted.MatchString(name) }) {
@@ -253,7 +265,11 @@ func (files testFileList) without(pattern string) map[string]string {
 	}
 	empty := make(map[string]string)
 	for _, file := range files {
-		if !needed[file.name] {
+		switch {
+		case needed[file.name]:
+		case slices.Contains(file.declares, "TestMain"):
+			empty[file.name] = plainTestMain
+		default:
 			empty[file.name] = "package " + file.pkg + "\n"
 		}
 	}
