@@ -148,6 +148,8 @@ func tracesRecords(client *kgo.Client) bool {
 func (c *connection) sendError(r *kgo.Record, err error) error {
 	doing := fmt.Sprintf("send to %s/%d", r.Topic, r.Partition)
 	switch {
+	case errors.Is(err, kerr.ClusterAuthorizationFailed): // may write to no topic at all
+		return topicError(r.Topic, int(r.Partition), c.accessError(err))
 	case isOneOf(err, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.TopicAuthorizationFailed, kerr.InvalidTopicException,
 		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.CorruptMessage, kerr.PolicyViolation):
 		return topicError(r.Topic, int(r.Partition), err)

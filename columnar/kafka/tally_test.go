@@ -292,6 +292,16 @@ type tallyMember struct {
 // start starts a member, which the test closes if it is not closed before.
 func (j *tallyJob) start(t testing.TB, options ...columnar.GroupRunnerOption) *tallyMember {
 	t.Helper()
+	m, err := j.try(t, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// try is start, which may fail.
+func (j *tallyJob) try(t testing.TB, options ...columnar.GroupRunnerOption) (*tallyMember, error) {
+	t.Helper()
 	m := &tallyMember{faults: &faults{}, job: j}
 	var (
 		consumer columnar.Consumer
@@ -318,11 +328,11 @@ func (j *tallyJob) start(t testing.TB, options ...columnar.GroupRunnerOption) *t
 	}, options...)
 	runner, err := columnar.NewGroupRunner(j.topology(t, m.faults), consumer, producer, options...)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(func() { _ = runner.Close() }) // an error of a runner that has ended is the test's to look at
 	m.GroupRunner = runner
-	return m
+	return m, nil
 }
 
 // round runs one round.
