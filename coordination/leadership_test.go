@@ -265,6 +265,31 @@ func TestHungRenewalEndsAtTheDeadline(t *testing.T) {
 	})
 }
 
+// A hung renewal does not hide why the ones before it failed.
+func TestHungRenewalTellsTheFailureBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.onWrite = func(ctx context.Context, n int) error {
+			switch n {
+			case 1:
+				return nil
+			case 2:
+				return errBroken
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		l, err := coordination.AcquireLeadership(t.Context(), f, role(t, "controller"), member(t, "node-1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-l.Done()
+		if err := l.Err(); !errors.Is(err, coordination.ErrLeaseExpired) || !errors.Is(err, errBroken) {
+			t.Errorf("Err %v, want ErrLeaseExpired and the failure of the second write", err)
+		}
+	})
+}
+
 // A process that was paused past its deadline asks the broker before it gives
 // up: it may still own the newest epoch.
 func TestPausedHolderRenewsBeforeItGivesUp(t *testing.T) {

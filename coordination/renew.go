@@ -50,10 +50,36 @@ func (l *Leadership) refused(err error) error {
 	return err
 }
 
+// errHangs is a renewal that does not return in time.
+var errHangs = fmt.Errorf("a renewal hangs: %w", context.DeadlineExceeded)
+
 // failure is a renewal that failed, and the lease that it meant to replace.
 type failure struct {
 	held  *grant
 	cause error
+	told  error // the last cause that is more than the end of its time, or nil
+}
+
+func timedOut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
+
+// next returns the failure of another renewal.
+func (f failure) next(held *grant, cause error) failure {
+	if f.held != held {
+		f = failure{held: held}
+	}
+	f.cause = cause
+	if !timedOut(cause) {
+		f.told = cause
+	}
+	return f
+}
+
+// reason returns why the lease was not replaced.
+func (f failure) reason() error {
+	if f.told == nil || !timedOut(f.cause) {
+		return f.cause
+	}
+	return fmt.Errorf("%w; the failure before: %w", f.cause, f.told)
 }
 
 // keep renews the lease until the leadership ends.
@@ -77,12 +103,12 @@ func (l *Leadership) keep() {
 			continue
 		}
 		if last.held == held && held.untilExpiry(l.elector.now()) == 0 {
-			l.expire(last.cause)
+			l.expire(last.reason())
 			return
 		}
-		if cause := l.attempt(held); cause != nil && l.Err() == nil {
+		if cause := l.attempt(held, last); cause != nil && l.Err() == nil {
 			l.elector.log().Warn("could not renew the lease", logError, cause)
-			last = failure{held: held, cause: cause}
+			last = last.next(held, cause)
 		}
 	}
 }
@@ -92,8 +118,8 @@ func (l *Leadership) expire(cause error) {
 }
 
 // attempt renews once. It returns when the renewal did, and ends the
-// leadership when the lease is over before that.
-func (l *Leadership) attempt(held *grant) error {
+// leadership when the lease is over before that. last is the failure before it.
+func (l *Leadership) attempt(held *grant, last failure) error {
 	began := l.elector.now()
 	bound := held.attemptBound(began, l.elector.poll)
 	ctx, cancel := l.elector.withTimeout(context.Background(), bound)
@@ -121,7 +147,7 @@ func (l *Leadership) attempt(held *grant) error {
 		renewed := l.held.Load()
 		patience = renewed.untilExpiry(l.elector.now())
 		if renewed == held || patience == 0 {
-			l.expire(errors.New("a renewal hangs"))
+			l.expire(last.next(held, errHangs).reason())
 			return <-result
 		}
 		held = renewed
