@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -69,6 +70,46 @@ func TestProducerOfAnotherProgramTakesTheRoleOnKafka(t *testing.T) {
 	}
 	if err := l.Renew(ctx); !errors.Is(err, coordination.ErrFenced) || !errors.Is(err, kerr.ProducerFenced) {
 		t.Errorf("renewal: %v, want ErrFenced with PRODUCER_FENCED", err)
+	}
+}
+
+// Somebody deletes the topic of an election and creates it again. The holder
+// keeps the role, and readers see the new log alone.
+func TestTopicIsCreatedAnewOnKafka(t *testing.T) {
+	s := sharedStage(t)
+	topic, r := s.compacted(t, 1), role(t, unique("role"))
+	holder, reader := s.transport(t, standardConfig(t)), s.transport(t, standardConfig(t))
+	l := acquire(t, holder, r, "node-1", topic)
+	read := func() coordination.RoleState {
+		t.Helper()
+		state, err := coordination.DescribeRoleState(within(t, patience), reader, r, coordination.WithTopic(topic), coordination.WithPartitions(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state
+	}
+	s.settled(t, topic, 0)
+	if state := read(); len(state.Roster) != 1 || state.Lease == nil {
+		t.Errorf("before: roster %v, lease %v", names(state), state.Lease)
+	}
+	admin := kadm.NewClient(s.client(t))
+	if _, err := admin.DeleteTopic(within(t, patience), topic); err != nil {
+		t.Fatal(err)
+	}
+	// The name is free once the brokers have forgotten it.
+	for created := false; !created; {
+		answer, err := admin.CreateTopic(within(t, patience), 1, 1, map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, topic)
+		if created = err == nil && answer.Err == nil; !created && !errors.Is(err, kerr.TopicAlreadyExists) {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Renew(within(t, patience)); err != nil {
+		t.Fatalf("renewal in the new topic: %v", err)
+	}
+	s.settled(t, topic, 0)
+	state := read()
+	if len(state.Roster) != 0 || state.Lease == nil || *state.Lease != l.Lease() {
+		t.Errorf("after: roster %v, lease %+v; want nobody and the lease %+v", names(state), state.Lease, l.Lease())
 	}
 }
 
