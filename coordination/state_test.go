@@ -220,6 +220,8 @@ func TestCandidateAsksBehindAnIncompleteRead(t *testing.T) {
 		c.expect("a whole read", mints, c.sees(1000, expired))
 		c.expect("incomplete again", describes, c.glimpses(2000, expired, false))
 		c.expect("a first answer again", waitsAPoll, c.hears(2000, tokenOf(4), true))
+		c.expect("a lease after the one before", waitsAPoll, c.hears(30000, tokenOf(4), true))
+		c.expect("a lease after this one", mints, c.hears(32000, tokenOf(4), true))
 	})
 	t.Run("and so does a lease that is live", func(t *testing.T) {
 		c := challenge(t)
