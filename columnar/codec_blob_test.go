@@ -183,15 +183,11 @@ func TestBlobPacksAsManyRowsAsFit(t *testing.T) {
 	}
 }
 
-func TestBlobSplitsAtTheLimit(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	values := make([]string, 64)
-	for i := range values {
-		values[i] = fmt.Sprintf("%02d %s", i, strings.Repeat("x", 37))
-	}
-	batch := twoColumns(mem, values...)
-	defer batch.Release()
-	codec, err := NewBlobCodecWithMaxBytes(mem, 1024)
+// splitTexts encodes batch with a limit that one record does not keep, and returns
+// the texts of its first column as the records hold them.
+func splitTexts(t *testing.T, mem memory.Allocator, batch arrow.RecordBatch, limit int) []string {
+	t.Helper()
+	codec, err := NewBlobCodecWithMaxBytes(mem, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,14 +198,25 @@ func TestBlobSplitsAtTheLimit(t *testing.T) {
 	if len(records) < 2 {
 		t.Errorf("%d records, want more", len(records))
 	}
-	var got []string
+	var split []string
 	for i, record := range records {
-		if len(record.Value) > 1024 {
-			t.Errorf("record %d has %d bytes", i, len(record.Value))
+		if len(record.Value) > limit {
+			t.Errorf("record %d has %d bytes, more than %d", i, len(record.Value), limit)
 		}
-		got = append(got, texts(readBlob(t, mem, record.Value).Column(0))...)
+		split = append(split, texts(readBlob(t, mem, record.Value).Column(0))...)
 	}
-	if diff := cmp.Diff(values, got); diff != "" {
+	return split
+}
+
+func TestBlobSplitsAtTheLimit(t *testing.T) {
+	mem := newCheckedAllocator(t)
+	values := make([]string, 64)
+	for i := range values {
+		values[i] = fmt.Sprintf("%02d %s", i, strings.Repeat("x", 37))
+	}
+	batch := twoColumns(mem, values...)
+	defer batch.Release()
+	if diff := cmp.Diff(values, splitTexts(t, mem, batch, 1024)); diff != "" {
 		t.Errorf("values mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -249,22 +256,7 @@ func TestBlobSplitsLargeDictionaries(t *testing.T) {
 	defer column.Release()
 	batch := array.NewRecordBatch(oneField(dt), []arrow.Array{column}, 400)
 	defer batch.Release()
-	codec, err := NewBlobCodecWithMaxBytes(mem, 4000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	records, err := codec.Encode("out", batch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for i, record := range records {
-		if len(record.Value) > 4000 {
-			t.Errorf("record %d has %d bytes", i, len(record.Value))
-		}
-		got = append(got, texts(readBlob(t, mem, record.Value).Column(0))...)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, splitTexts(t, mem, batch, 4000)); diff != "" {
 		t.Errorf("values mismatch (-want +got):\n%s", diff)
 	}
 }
