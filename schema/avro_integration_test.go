@@ -46,7 +46,7 @@ func ownName(t *testing.T) string {
 
 func newRegistryClient(t *testing.T) *schema.RegistryClient {
 	t.Helper()
-	client, err := schema.NewRegistryClient(kafkatest.RegistryURL(t))
+	client, err := schema.NewRegistryClient(kafkatest.RegistryURL(t), schema.WithRequestTimeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func newAvro[T any](t *testing.T, text string, cache *schema.SchemaCache, option
 }
 
 // register registers the serde's schema for a topic and returns its id.
-func register[T any](t *testing.T, s *schema.AvroSerde[T], cache *schema.SchemaCache, topic string) int {
+func register[T any](t *testing.T, s schema.Serde[T], cache *schema.SchemaCache, topic string) int {
 	t.Helper()
 	s.RegisterSubject(topic)
 	if err := cache.Prewarm(t.Context()); err != nil {
@@ -180,9 +180,11 @@ func TestUnknownAvroIDInTheRegistry(t *testing.T) {
 	}
 }
 
-func TestAvroThroughARealTopic(t *testing.T) {
-	topic := ownName(t)
-	kafka, err := kgo.NewClient(kgo.SeedBrokers(kafkatest.Brokers(t)...), kgo.ConsumeTopics(topic), kgo.DefaultProduceTopic(topic))
+// throughTopic sends records to a new topic and reads what comes out of it,
+// waiting for the schemas of records.
+func throughTopic[T any](t *testing.T, topic string, records []*kgo.Record, read func(string, []byte, []schema.Header) (T, error)) []T {
+	t.Helper()
+	kafka, err := kgo.NewClient(kgo.SeedBrokers(kafkatest.Brokers(t)...), kgo.ConsumeTopics(topic))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +194,40 @@ func TestAvroThroughARealTopic(t *testing.T) {
 		t.Fatal(err, created.Err)
 	}
 	defer func() { _, _ = admin.DeleteTopic(t.Context(), topic) }()
+	for _, r := range records {
+		sent := &kgo.Record{Topic: topic, Value: r.Value, Headers: r.Headers}
+		if err := kafka.ProduceSync(t.Context(), sent).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []T
+	for len(got) < len(records) {
+		fetches := kafka.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			var headers []schema.Header
+			for _, h := range r.Headers {
+				headers = append(headers, schema.Header{Key: h.Key, Value: h.Value})
+			}
+			value, err := read(topic, r.Value, headers)
+			var pending *schema.FetchPendingError
+			if errors.As(err, &pending) {
+				<-pending.Done()
+				value, err = read(topic, r.Value, headers)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, value)
+		})
+	}
+	return got
+}
 
+func TestAvroThroughARealTopic(t *testing.T) {
+	topic := ownName(t)
 	client := newRegistryClient(t)
 	cache := newRegistryCache(t, client)
 	writer := newAvro[*avroPayment](t, avroPaymentSchema, cache)
@@ -218,9 +253,7 @@ func TestAvroThroughARealTopic(t *testing.T) {
 	for _, h := range headers {
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 	}
-	if err := kafka.ProduceSync(t.Context(), append(records, record)...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	records = append(records, record)
 
 	// A newer reader in another process.
 	type bill struct {
@@ -235,29 +268,7 @@ func TestAvroThroughARealTopic(t *testing.T) {
 		{"name":"at","type":{"type":"long","logicalType":"timestamp-micros"}},
 		{"name":"amount","type":["null",{"type":"bytes","logicalType":"decimal","precision":10,"scale":2}]},
 		{"name":"tags","type":{"type":"array","items":"string"},"default":["none"]}]}`, readerCache)
-	var got []*bill
-	for len(got) < 4 {
-		fetches := kafka.PollFetches(t.Context())
-		if err := fetches.Err(); err != nil {
-			t.Fatal(err)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			var headers []schema.Header
-			for _, h := range r.Headers {
-				headers = append(headers, schema.Header{Key: h.Key, Value: h.Value})
-			}
-			b, err := reader.DeserializeWithHeaders(topic, r.Value, headers)
-			var pending *schema.FetchPendingError
-			if errors.As(err, &pending) {
-				<-pending.Done()
-				b, err = reader.DeserializeWithHeaders(topic, r.Value, headers)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, b)
-		})
-	}
+	got := throughTopic(t, topic, records, reader.DeserializeWithHeaders)
 	bills := []*bill{
 		{"p-1", big.NewRat(1999, 100), time.UnixMilli(1700000000123).UTC(), []string{"none"}},
 		nil,

@@ -124,7 +124,7 @@ func latestReads(latest *writerSchema, local localSchema) error {
 	case KindJSON:
 		result, err = CheckJSONCompatibility(history, latest.sources(), Backward, understoodAs(local.dialect))
 	default:
-		return nil
+		result, err = CheckProtobufCompatibility(history, latest.sources(), Backward)
 	}
 	if err == nil && !result.Compatible {
 		err = errors.New(strings.Join(result.Incompatibilities, "; "))

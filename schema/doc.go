@@ -63,6 +63,14 @@
 // text, and pointers, slices or maps where null is possible. See
 // [WithAvroType] and [WithTaggedUnions] for unions of records.
 //
+// # Protobuf messages
+//
+// [NewProtobufSerde] takes the schema of a message from its file. Records name
+// their message by message indexes, which are resolved against the schema that
+// they were written with. A serde without a prototype reads whatever message a
+// record holds, and [NewDynamicProtobufSerde] writes and reads messages without
+// generated code.
+//
 // # Errors
 //
 //	error                    when                                 what to do
@@ -75,6 +83,8 @@
 //	AvroResolutionError      no datum of a writer can be read     fix the schema, or skip the record
 //	AvroValueError           a schema cannot express a value      fix the value
 //	AvroSchemaError          a text is no Avro schema             fix the text
+//	ProtobufDataError        a body is not the message it is for  skip the record
+//	ProtobufMessageError     a record holds another message       skip the record, or WithMessages
 //	ProtobufSchemaError      a text is no Protobuf schema         fix the text, or add the missing reference
 //	ValidationError          a document breaks its JSON Schema    skip the record, or fix the value
 //	RegistryError            a request failed                     see Retriable and the sentinels

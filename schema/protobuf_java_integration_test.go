@@ -33,7 +33,7 @@ func TestJavaProtobufReadsRandomMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&frames, "seed %d|%s|%s|%s\n", seed, m.ProtoReflect().Descriptor().FullName(), text, hex.EncodeToString(data))
+		fmt.Fprintf(&frames, "seed %d|%s|%s|%s\n", seed, m.ProtoReflect().Descriptor().FullName(), hex.EncodeToString(data), text)
 	}
 	folder := t.TempDir()
 	file := filepath.Join(folder, "frames.txt")

@@ -472,3 +472,45 @@ func TestProtobufSerdesAreSafeForConcurrentUse(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// The frame costs nothing: writing does not allocate, and reading as little as
+// the Protobuf library alone.
+func TestTheProtobufFrameDoesNotAllocate(t *testing.T) {
+	s, cache := seededProtobuf(t, &testpb.Placed{}, 7)
+	several := newProtobuf[proto.Message](t, &testpb.Placed{}, cache, WithMessages(&testpb.Shipped{}))
+	value := samePlaced()
+	data, err := s.Serialize("t", value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dynamic := newProtobuf[*dynamicpb.Message](t, nil, cache)
+	headers := []Header{{ValueSchemaIDHeader, data[:6]}}
+	allocations := func(call func() error) float64 {
+		t.Helper()
+		if err := call(); err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(100, func() { _ = call() })
+	}
+	typed := allocations(func() error { return proto.Unmarshal(data[6:], new(testpb.Placed)) })
+	generic := allocations(func() error {
+		return proto.Unmarshal(data[6:], dynamicpb.NewMessage(value.ProtoReflect().Descriptor()))
+	})
+	buffer := make([]byte, 0, 512)
+	for name, tt := range map[string]struct {
+		want float64
+		call func() error
+	}{
+		"append":            {0, func() error { _, err := s.AppendSerialize(buffer, "t", value); return err }},
+		"append of several": {0, func() error { _, err := several.AppendSerialize(buffer, "t", value); return err }},
+		"serialize":         {1, func() error { _, err := s.Serialize("t", value); return err }},
+		"typed":             {typed, func() error { _, err := s.Deserialize("t", data); return err }},
+		"several":           {typed, func() error { _, err := several.Deserialize("t", data); return err }},
+		"with headers":      {typed, func() error { _, err := s.DeserializeWithHeaders("t", data[6:], headers); return err }},
+		"dynamic":           {generic, func() error { _, err := dynamic.Deserialize("t", data); return err }},
+	} {
+		if n := allocations(tt.call); n > tt.want {
+			t.Errorf("%s allocates %v objects, want %v", name, n, tt.want)
+		}
+	}
+}

@@ -25,8 +25,8 @@ import java.util.Map;
  * Compares Protobuf frames with Google's Protobuf for Java.
  *
  * <p>{@code write FILES CASES OUT} reads messages in the text format (name, type, text, between bars) and writes the
- * frames that Java gives them. {@code verify FILES FRAMES} reads lines of another writer (name, type, text, frame in
- * hex) and fails unless Java reads the same. FILES is a serialized FileDescriptorSet.
+ * frames that Java gives them. {@code verify FILES FRAMES} reads lines of another writer (name, type, frame in hex,
+ * text) and fails unless Java reads the same. FILES is a serialized FileDescriptorSet.
  *
  * <p>In the folder testdata, with Java 17 and Maven:
  *
@@ -97,7 +97,7 @@ public final class ProtobufGolden {
       try {
         String[] parts = line.split("\\|", 4);
         Descriptor type = find(parts[1]);
-        CodedInputStream in = CodedInputStream.newInstance(HEX.parseHex(parts[3]));
+        CodedInputStream in = CodedInputStream.newInstance(HEX.parseHex(parts[2]));
         if (in.readRawByte() != 0) {
           throw new IllegalStateException("no magic byte");
         }
@@ -112,7 +112,7 @@ public final class ProtobufGolden {
           throw new IllegalStateException("indexes " + path + " are of " + named.getFullName());
         }
         Message got = DynamicMessage.parseFrom(type, in, extensions);
-        Message want = parse(type, parts[2]);
+        Message want = parse(type, parts[3]);
         if (!got.equals(want) || !got.getUnknownFields().asMap().isEmpty()) {
           throw new IllegalStateException("message is " + got + " instead of " + want);
         }
