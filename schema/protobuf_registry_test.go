@@ -234,6 +234,44 @@ func TestUseLatestWritesTheIndexesOfTheLatestSchema(t *testing.T) {
 		"cannot serialize schema value: schema %d declares no message shop.Cancelled with message indexes", latest))
 }
 
+func TestUseLatestComparesProtobufFiles(t *testing.T) {
+	double := newInProcessRegistry(t)
+	const local = `syntax = "proto3"; package shop; message Sale { int64 cents = 1; }`
+	for subject, text := range map[string]string{
+		"wider-value":      `syntax = "proto3"; package shop; message First {} message Sale { int64 cents = 1; string shop = 2; }`,
+		"other-value":      `syntax = "proto3"; package shop; message Sale { string cents = 1; }`,
+		"missing-value":    `syntax = "proto3"; package shop; message Other {}`,
+		"unreadable-value": `syntax = "proto3"; import "gone.proto";`,
+	} {
+		double.register(subject, NewSchema{Kind: KindProtobuf, Schema: text})
+	}
+	cache := double.cache(WithRegisterMode(UseLatest))
+	s := dynamicProtobuf(t, local, "", cache)
+	for _, topic := range []string{"wider", "other", "missing", "unreadable"} {
+		s.RegisterSubject(topic)
+	}
+	report := cache.PrewarmReport(t.Context())
+	for subject, want := range map[string]string{
+		"other-value":      "shop.Sale",
+		"missing-value":    "message shop.Sale is absent from the reader",
+		"unreadable-value": `import "gone.proto" is neither a well-known file nor a reference of the schema`,
+	} {
+		err := report.Failures[subject]
+		if err == nil || !strings.HasPrefix(err.Error(), "latest schema ") ||
+			!strings.Contains(err.Error(), " cannot read what the local schema describes: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error is %v, want %s", subject, err, want)
+		}
+	}
+	if err := report.Failures["wider-value"]; err != nil {
+		t.Errorf("a schema with more fields: %v", err)
+	}
+	message := dynamicpb.NewMessage(s.Descriptor())
+	message.Set(s.Descriptor().Fields().ByName("cents"), protoreflect.ValueOfInt64(7))
+	if data, err := s.Serialize("wider", message); err != nil || string(data[5:]) != "\x02\x02\x08\x07" {
+		t.Errorf("Serialize = % x, %v", data, err)
+	}
+}
+
 // One topic carries several messages, in one serde.
 func TestATopicOfSeveralMessages(t *testing.T) {
 	double := newInProcessRegistry(t)
