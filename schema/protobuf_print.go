@@ -185,7 +185,9 @@ func (p *protoPrinter) reservedNames(names protoreflect.Names) {
 	}
 	list := make([]string, names.Len())
 	for i := range list {
-		if list[i] = string(names.Get(i)); p.syntax != protoreflect.Editions {
+		// Editions want identifiers. What is none stays a string, for the compiler
+		// to refuse.
+		if list[i] = string(names.Get(i)); p.syntax != protoreflect.Editions || !names.Get(i).IsValid() {
 			list[i] = quoteProto(list[i], true)
 		}
 	}

@@ -7,13 +7,10 @@ import (
 	"errors"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"pgregory.net/rapid"
 )
@@ -53,6 +50,15 @@ func FuzzPrintedProtobufDescriptor(f *testing.F) {
 		}
 		f.Add(data)
 	}
+	f.Add([]byte("\x42\x02\x20\x30")) // options that nobody declares
+	injected, err := proto.Marshal(&descriptorpb.FileDescriptorProto{
+		Syntax: proto.String("editions"), Edition: edition2023.Enum(),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("M"), ReservedName: []string{"a; message N {} reserved b"}}},
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(injected)
 	for _, text := range []string{proto2Source, proto3Source, editionsSource, customOptions} {
 		add(mustParseProto(f, text, nil))
 	}
@@ -68,8 +74,31 @@ func FuzzPrintedProtobufDescriptor(f *testing.F) {
 		if err != nil {
 			return
 		}
-		checkFuzzedPrint(t, file, "")
+		if !strayEntries(file) {
+			checkFuzzedPrint(t, file, "")
+		}
 	})
+}
+
+// strayEntries reports whether a file has entry types that no map uses, which no
+// source says.
+func strayEntries(scope protoDeclarations) bool {
+	entries := 0
+	if message, ok := scope.(protoreflect.MessageDescriptor); ok {
+		for i := range message.Fields().Len() {
+			if message.Fields().Get(i).IsMap() {
+				entries--
+			}
+		}
+	}
+	for i := range scope.Messages().Len() {
+		if message := scope.Messages().Get(i); message.IsMapEntry() {
+			entries++
+		} else if strayEntries(message) {
+			return true
+		}
+	}
+	return entries != 0
 }
 
 // checkFuzzedPrint is checkPrint for a file that no source may be able to say:
@@ -85,11 +114,5 @@ func checkFuzzedPrint(tb rapid.TB, file protoreflect.FileDescriptor, imported st
 	if err != nil {
 		return
 	}
-	types := extensionsOf(file)
-	if diff := gocmp.Diff(meaning(tb, file, types), meaning(tb, again, types), protocmp.Transform(), cmpopts.EquateNaNs()); diff != "" {
-		tb.Fatalf("compiled text mismatch (-file +text):\n%s\n%s", diff, text)
-	}
-	if diff := gocmp.Diff(text, PrintProtoFile(again)); diff != "" {
-		tb.Fatalf("second text mismatch (-first +second):\n%s", diff)
-	}
+	comparePrinted(tb, file, again, text)
 }

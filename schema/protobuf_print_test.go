@@ -23,7 +23,7 @@ import (
 // meaning returns what a file says, without what has no meaning: the names of
 // synthetic oneofs, JSON names that are the default, the order of fields inside
 // and outside of oneofs, the place of types that a field declares. Options are
-// read with the extensions of types.
+// read with the extensions of types; what no source says is left out.
 func meaning(tb rapid.TB, file protoreflect.FileDescriptor, types *protoregistry.Types) *descriptorpb.FileDescriptorProto {
 	tb.Helper()
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(protodesc.ToFileDescriptorProto(file))
@@ -31,7 +31,7 @@ func meaning(tb rapid.TB, file protoreflect.FileDescriptor, types *protoregistry
 		tb.Fatal(err)
 	}
 	fd := new(descriptorpb.FileDescriptorProto)
-	if err := (proto.UnmarshalOptions{Resolver: types}).Unmarshal(raw, fd); err != nil {
+	if err := (proto.UnmarshalOptions{Resolver: types, DiscardUnknown: true}).Unmarshal(raw, fd); err != nil {
 		tb.Fatal(err)
 	}
 	fd.Name = nil
@@ -74,7 +74,7 @@ func normaliseMessage(message *descriptorpb.DescriptorProto) {
 	}
 	synthetic := make(map[int32]bool)
 	for _, field := range message.Field {
-		if field.GetProto3Optional() {
+		if field.GetProto3Optional() && field.OneofIndex != nil {
 			synthetic[field.GetOneofIndex()] = true
 			field.OneofIndex = nil
 		}
@@ -112,6 +112,10 @@ func dropEmptyOptions(message protoreflect.Message) {
 				dropEmptyOptions(value.List().Get(i).Message())
 			}
 			return true
+		}
+		if field.Name() == "options" {
+			options := value.Message()
+			options.Clear(options.Descriptor().Fields().ByName("uninterpreted_option"))
 		}
 		if field.Name() == "options" && proto.Size(value.Message().Interface()) == 0 {
 			message.Clear(field)
@@ -168,6 +172,13 @@ func checkPrint(tb rapid.TB, file protoreflect.FileDescriptor) string {
 	if err != nil {
 		tb.Fatalf("%v in:\n%s", err, text)
 	}
+	comparePrinted(tb, file, again, text)
+	return text
+}
+
+// comparePrinted compares a file with what its text compiles to.
+func comparePrinted(tb rapid.TB, file, again protoreflect.FileDescriptor, text string) {
+	tb.Helper()
 	types := extensionsOf(file)
 	if diff := gocmp.Diff(meaning(tb, file, types), meaning(tb, again, types), protocmp.Transform(), cmpopts.EquateNaNs()); diff != "" {
 		tb.Fatalf("compiled text mismatch (-file +text):\n%s\n%s", diff, text)
@@ -175,7 +186,6 @@ func checkPrint(tb rapid.TB, file protoreflect.FileDescriptor) string {
 	if diff := gocmp.Diff(text, PrintProtoFile(again)); diff != "" {
 		tb.Fatalf("second text mismatch (-first +second):\n%s", diff)
 	}
-	return text
 }
 
 func TestPrintedWellKnownFilesCompileToThemselves(t *testing.T) {
