@@ -22,6 +22,7 @@ const roleVariable = "KRABKA_TEST_ROLE"
 var roles = map[string]func() error{
 	"broker":    serveBroker,
 	"member":    runMember,
+	"heavy":     runHeavy,
 	"publisher": runPublisher,
 }
 
