@@ -148,9 +148,11 @@ func TestKafkaTransportFollowsALostAnswerOnlyOnEvidence(t *testing.T) {
 		name    string
 		arrives bool
 		other   func(t *testing.T, other *coordination.KafkaTransport, r coordination.Role, topic string)
+		tells   bool // the coordinator answers the next commit with the pair it holds, whoever asks
 		fenced  bool
 	}{
 		{name: "the answer was lost", arrives: true},
+		{name: "the request was lost and the pair of another member is the answer", fenced: true, other: mintOnly, tells: true},
 		{name: "the request was lost"},
 		{name: "the request was lost and another member minted", fenced: true, other: mintOnly},
 		{name: "the request was lost and another member leads", fenced: true, other: mintAndWrite},
@@ -184,6 +186,14 @@ func TestKafkaTransportFollowsALostAnswerOnlyOnEvidence(t *testing.T) {
 			}
 			if tt.other != nil {
 				tt.other(t, s.transport(t, standardConfig(t)), r, topic)
+			}
+			if tt.tells {
+				pair := s.describe(t, r)
+				s.fake.ControlKey(int16(kmsg.EndTxn), func(ask kmsg.Request) (kmsg.Response, error, bool) {
+					answer := ask.ResponseKind().(*kmsg.EndTxnResponse)
+					answer.ProducerID, answer.ProducerEpoch = pair.ProducerID(), pair.ProducerEpoch()
+					return answer, nil, true
+				})
 			}
 			err = transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("third"))
 			if errors.Is(err, coordination.ErrFenced) != tt.fenced || !tt.fenced && err != nil {

@@ -101,7 +101,7 @@ var kafkaMutants = []mutant{
 		name: "an open answer is taken for the own epoch", file: "kafka_transaction.go",
 		old:   "\tcase state.pair != x.term.pair():\n\t\treturn x.fenced(operation, code)\n",
 		new:   "\tcase state.pair == NoEpoch:\n\t\treturn x.fenced(operation, code)\n",
-		tests: "TestKafkaTransportAsksWhenAnAnswerLeavesItOpen/epoch_of_another,_Produce_OUT_OF_ORDER",
+		tests: "TestKafkaTransportAsksWhenAnAnswerLeavesItOpen/epoch_of_another,_AddPartitionsToTxn_OUT_OF_ORDER",
 		says:  "want ErrFenced",
 	},
 	{

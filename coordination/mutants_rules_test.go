@@ -200,7 +200,7 @@ var ruleMutants = []mutant{
 		old:   "\tif key.Role != b.role {\n\t\treturn nil\n\t}\n",
 		new:   "\tif key.Role != b.role {\n\t\t_, err := DecodeRegistration(record.Value)\n\t\treturn err\n\t}\n",
 		tests: "TestFoldDropsOtherRoles",
-		says:  "record at offset 5",
+		says:  "malformed registration value: unsupported record version 28271",
 	},
 	{
 		name: "the stagger shrinks with the rank", file: "evaluate.go",
