@@ -32,7 +32,7 @@ var termMutants = []mutant{
 		old:   "\t\tover, stop := l.elector.limit(patience)\n",
 		new:   "\t\tover, stop := l.elector.limit(1 << 62)\n",
 		tests: "TestHungRenewalEndsAtTheDeadline",
-		says:  "deadlock",
+		says:  "want the lease duration",
 	},
 	{
 		name: "the expiry looks at a lease that was replaced", file: "renew.go",
