@@ -304,11 +304,22 @@ type protobufReader[T proto.Message] struct {
 
 func (r *protobufReader[T]) read(body []byte) (T, error) {
 	m := r.message.New().Interface()
-	if err := r.options.Unmarshal(body, m); err != nil {
+	if err := r.unmarshal(body, m); err != nil {
 		var zero T
 		return zero, dataError(r.message.Descriptor(), body, r.extensions, r.options.RecursionLimit, err)
 	}
 	return m.(T), nil
+}
+
+// unmarshal turns a panic into an error. The library panics for dynamic messages
+// with a second key of another wire type in a map entry.
+func (r *protobufReader[T]) unmarshal(body []byte, m proto.Message) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the Protobuf library fails: %v", p)
+		}
+	}()
+	return r.options.Unmarshal(body, m)
 }
 
 func (f *protobufFormat[T]) compileDecoder(writer *writerSchema) (decoder[T], error) {

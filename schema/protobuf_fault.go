@@ -71,6 +71,9 @@ func (f *faultFinder) message(m protoreflect.MessageDescriptor, at, end int, gro
 		if n < 0 {
 			return f.truncated(at, end, n)
 		}
+		if m != nil && number > protowire.MaxValidNumber {
+			return f.fail(at, "invalid field number %d", number)
+		}
 		if kind == protowire.EndGroupType {
 			if number != group {
 				return f.fail(at, "a group ends that has not begun")

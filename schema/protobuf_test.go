@@ -514,3 +514,21 @@ func TestTheProtobufFrameDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// The Protobuf library panics on the first of these bodies.
+func TestMapKeysOfAnotherWireTypeAreNoPanic(t *testing.T) {
+	s, cache := seededProtobuf(t, &testpb.Cancelled{}, 7)
+	dynamic := newProtobuf[*dynamicpb.Message](t, nil, cache)
+	for _, body := range []string{"\x0a\x05\x0a\x01k\x08\x01", "\x0a\x02\x08\x01", "\x0a\x05\x08\x01\x12\x01v", "\x0a\x05\x0a\x01k\x10\x01"} {
+		data := Encode(7, []byte("\x02\x04"+body))
+		if _, err := s.Deserialize("t", data); err != nil {
+			t.Errorf("% x: %v", body, err)
+		}
+		_, err := dynamic.Deserialize("t", data)
+		wrong, ok := errors.AsType[*ProtobufDataError](err)
+		if panics := body == "\x0a\x05\x0a\x01k\x08\x01"; ok != panics || err != nil && !ok ||
+			panics && (wrong.Message != "shop.Cancelled" || !strings.HasPrefix(wrong.reason, "the Protobuf library fails: ")) {
+			t.Errorf("% x as a dynamic message: %v", body, err)
+		}
+	}
+}
