@@ -53,7 +53,7 @@ build: ## Compile every package
 
 .PHONY: test
 test: ## Run all tests that need nothing but Go, under the race detector
-	go test -race -shuffle=on $(PKG)
+	go test -race -shuffle=on -timeout 20m $(PKG)
 	$(if $(filter ./... ./coordination ./coordination/...,$(PKG)),$(MAKE) simulate)
 
 .PHONY: simulate
@@ -137,7 +137,7 @@ pauses: build/withkafka ## Stop members past each time-out on a real broker, and
 
 .PHONY: bench-kafka
 bench-kafka: build/withkafka ## Run the pipeline benchmarks on a real broker
-	exec build/withkafka go test -run '^$$' -bench Pipeline -count $(COUNT) ./columnar/kafka
+	exec build/withkafka go test -run '^$$' -bench 'Pipeline|TransactionCost' -count $(COUNT) ./columnar/kafka
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities; needs the vulnerability database
