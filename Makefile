@@ -65,8 +65,8 @@ mutants: ## Change the coordination package in many ways and see that its tests 
 	go test -count=1 -timeout 2h -tags mutants -run '^TestMutants$$' ./coordination
 
 .PHONY: synctests
-synctests: ## Run the Kafka client's packages with its locks visible to fake time
-	go test -race -tags synctests ./coordination/... ./columnar/kafka/...
+synctests: ## Run the elections in bubbles with the locks of the Kafka client visible to fake time
+	go test -race -tags synctests ./coordination
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME
