@@ -193,7 +193,7 @@ func (f *avroFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error)
 	if err != nil {
 		return encoder[T]{}, err
 	}
-	if target.text != f.text {
+	if target.text != f.text || len(target.references) > 0 { // equal texts may refer to other types
 		schema, err := parseAvro(target.text, target.references, avroplan.Parse)
 		if err != nil {
 			return encoder[T]{}, fmt.Errorf("invalid writer schema %v: %w", target.id, err)

@@ -26,7 +26,7 @@ import (
 // Interfaces, big.Rat without decimal(precision,scale), and types that no Avro
 // type can hold are errors.
 func AvroSchemaFor[T any](namespace string) (string, error) {
-	k := schemaInference{namespace: namespace, names: make(map[string]reflect.Type)}
+	k := schemaInference{namespace: namespace, names: make(map[string]namedType), open: make(map[reflect.Type]bool)}
 	text, err := k.schema(reflect.TypeFor[T](), "", fieldTag{})
 	if err != nil {
 		return "", err
@@ -40,7 +40,14 @@ func AvroSchemaFor[T any](namespace string) (string, error) {
 // schemaInference derives one schema from Go types.
 type schemaInference struct {
 	namespace string
-	names     map[string]reflect.Type // that are defined
+	names     map[string]namedType  // that are defined
+	open      map[reflect.Type]bool // slices, maps and pointers around the type in hand, up to a record
+}
+
+// namedType is a definition of a named type.
+type namedType struct {
+	typ        reflect.Type
+	definition string
 }
 
 // fieldTag holds the options of an avro tag.
@@ -110,6 +117,14 @@ func (k *schemaInference) schema(t reflect.Type, field string, tag fieldTag) (st
 		}
 		return fmt.Sprintf(`{"type":"%s","logicalType":"%s"%s}`, kind, logical, tag.decimal), nil
 	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		if k.open[t] {
+			return "", fmt.Errorf("type %v contains itself without a record between", t)
+		}
+		k.open[t] = true
+		defer delete(k.open, t)
+	}
 	switch {
 	case t.Kind() == reflect.Pointer:
 		element, err := k.schema(t.Elem(), field, tag)
@@ -167,14 +182,17 @@ func (k *schemaInference) define(t reflect.Type, name, format string) (string, e
 	if k.namespace != "" {
 		full = k.namespace + "." + name
 	}
+	definition := fmt.Sprintf(format, full)
 	switch old, ok := k.names[full]; {
-	case ok && old != t:
-		return "", fmt.Errorf("types %v and %v are both named %s", old, t, full)
+	case ok && old.typ != t:
+		return "", fmt.Errorf("types %v and %v are both named %s", old.typ, t, full)
+	case ok && old.definition != definition:
+		return "", fmt.Errorf("type %v has two logical types: %s and %s", t, old.definition, definition)
 	case ok:
 		return strconv.Quote(full), nil
 	}
-	k.names[full] = t
-	return fmt.Sprintf(format, full), nil
+	k.names[full] = namedType{t, definition}
+	return definition, nil
 }
 
 func (k *schemaInference) fixed(t reflect.Type, field string, tag fieldTag) (string, error) {
@@ -199,6 +217,9 @@ func (k *schemaInference) record(t reflect.Type) (string, error) {
 	if err != nil || !strings.HasPrefix(head, "{") {
 		return head, err
 	}
+	outer := k.open
+	k.open = make(map[reflect.Type]bool)
+	defer func() { k.open = outer }()
 	fields, err := avroFields(t)
 	if err != nil {
 		return "", err

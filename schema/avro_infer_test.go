@@ -115,6 +115,10 @@ func TestSchemaForOtherTypes(t *testing.T) {
 	type badDefault struct {
 		A int `avro:"a,default=x"`
 	}
+	type twoScales struct {
+		A inferMoney `avro:"a,decimal(10,2)"`
+		B inferMoney `avro:"b,decimal(10,4)"`
+	}
 	for _, tc := range []struct {
 		infer func(string) (string, error)
 		want  string
@@ -134,6 +138,11 @@ func TestSchemaForOtherTypes(t *testing.T) {
 		{AvroSchemaFor[openDecimal], `field a: unknown option "decimal(9,2"`},
 		{AvroSchemaFor[badOption], `field a: unknown option "money"`},
 		{AvroSchemaFor[badDefault], `field a: default "x" is not JSON`},
+		{AvroSchemaFor[inferForest], "type schema.inferForest contains itself without a record between"},
+		{AvroSchemaFor[inferNest], "type schema.inferNest contains itself without a record between"},
+		{AvroSchemaFor[twoScales], `field b: type schema.inferMoney has two logical types: ` +
+			`{"type":"fixed","name":"inferMoney","size":16,"logicalType":"decimal","precision":10,"scale":2} and ` +
+			`{"type":"fixed","name":"inferMoney","size":16,"logicalType":"decimal","precision":10,"scale":4}`},
 	} {
 		got, err := tc.infer("")
 		if err != nil {
@@ -141,6 +150,27 @@ func TestSchemaForOtherTypes(t *testing.T) {
 		}
 		if got != tc.want {
 			t.Errorf("got %s, want %s", got, tc.want)
+		}
+	}
+}
+
+type (
+	inferForest []inferForest
+	inferNest   map[string]*inferNest
+	inferMoney  [16]byte
+	inferEmpty  struct{}
+)
+
+// Fields without a size share their offset with the next one.
+func TestSchemaForOrdersFieldsWithoutSize(t *testing.T) {
+	type row struct {
+		B inferEmpty
+		A int64
+	}
+	want := `{"type":"record","name":"row","fields":[{"name":"A","type":"long"},{"name":"B","type":{"type":"record","name":"inferEmpty","fields":[]}}]}`
+	for range 20 {
+		if got, err := AvroSchemaFor[row](""); err != nil || got != want {
+			t.Fatalf("got %s, %v; want %s each time", got, err, want)
 		}
 	}
 }

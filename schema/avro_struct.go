@@ -66,8 +66,11 @@ func avroFields(t reflect.Type) (map[string]avroField, error) {
 }
 
 // orderedFields returns the fields in the order in which the struct has them.
+// Fields without a size share an offset with the next one.
 func orderedFields(fields map[string]avroField) []avroField {
-	return slices.SortedFunc(maps.Values(fields), func(a, b avroField) int { return cmp.Compare(a.offset, b.offset) })
+	return slices.SortedFunc(maps.Values(fields), func(a, b avroField) int {
+		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.name, b.name))
+	})
 }
 
 // inField adds the name of a record's field to an error about the Go type.

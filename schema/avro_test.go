@@ -343,6 +343,32 @@ func TestUseLatestWritesUnderTheLatestSchema(t *testing.T) {
 	}
 }
 
+// The latest text is the local one, and the type that it refers to is not.
+func TestUseLatestWritesUnderTheReferencesOfTheLatestSchema(t *testing.T) {
+	const (
+		text  = `{"type":"record","name":"Order","fields":[{"name":"price","type":"Price"}]}`
+		cents = `{"type":"record","name":"Price","fields":[{"name":"cents","type":"int"}]}`
+		units = `{"type":"record","name":"Price","fields":[{"name":"cents","type":"int"},{"name":"unit","type":"string","default":"EUR"}]}`
+	)
+	registry := newRegistryDouble(t)
+	registry.register("price", NewSchema{Schema: cents})
+	registry.register("price", NewSchema{Schema: units})
+	latest := registry.register("orders-value", NewSchema{Schema: text, References: []SchemaReference{{"Price", "price", 2}}})
+	cache := registry.cache(WithRegisterMode(UseLatest))
+	s, err := NewGenericAvroSerde(text, cache, RoleValue, WithReferences(Reference{Name: "Price", Subject: "price", Version: 1, Schema: cents}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.RegisterSubject("orders")
+	if err := cache.Prewarm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := s.Serialize("orders", map[string]any{"price": map[string]any{"cents": 7}})
+	if want := fmt.Sprintf("00%08x0e06455552", latest); err != nil || hex.EncodeToString(data) != want {
+		t.Errorf("Serialize = %x, %v, want %s", data, err, want)
+	}
+}
+
 func TestUseLatestRefusesAvroThatCannotReadTheLocalSchema(t *testing.T) {
 	registry := newRegistryDouble(t)
 	registry.register("orders-value", NewSchema{Schema: `{"type":"record","name":"Order","fields":[{"name":"id","type":"string"},{"name":"total","type":"double"}]}`})

@@ -246,8 +246,9 @@ func (c *RegistryClient) call(ctx context.Context, r request) ([]byte, error) {
 			return nil, last
 		}
 		if err := pause(ctx, max(jittered(c.backoff, c.maxBackoff, round), last.RetryAfter)); err != nil {
-			last.cause = joinCauses(err, last.cause)
-			return nil, last
+			ended := *last // hooks may have kept the last one
+			ended.cause = joinCauses(err, last.cause)
+			return nil, &ended
 		}
 	}
 }

@@ -784,6 +784,22 @@ func TestAttemptsAreObserved(t *testing.T) {
 	}
 }
 
+// A hook may keep the error of an attempt: the end of the call does not change it.
+func TestErrorsOfAttemptsStayAsTheyAre(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kept error
+		var text string
+		client, _ := answering(t, http.StatusServiceUnavailable, `{"error_code":50002,"message":"busy"}`, WithRetryBackoff(time.Hour, time.Hour),
+			WithRegistryHooks(RegistryHooks{Attempt: func(a RegistryAttempt) { kept, text = a.Err, a.Err.Error() }}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := client.Subjects(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(kept, context.DeadlineExceeded) || kept.Error() != text {
+			t.Errorf("the call ended with %v, and the attempt with %v, want %s", err, kept, text)
+		}
+	})
+}
+
 func TestClientIsSafeForConcurrentUse(t *testing.T) {
 	double := newRegistryDouble(t)
 	client := double.client(WithBasicAuth("a", "b"), WithHeader("X-A", "1"))

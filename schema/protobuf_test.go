@@ -434,6 +434,9 @@ func TestABrokenProtobufSerdeFailsThePrewarm(t *testing.T) {
 			t.Errorf("call %d: error is %v", i, err)
 		}
 	}
+	if dst, err := s.AppendSerialize([]byte("x"), "t", nil); string(dst) != "x" || err == nil {
+		t.Errorf("AppendSerialize = %q, %v, want the error and what was there", dst, err)
+	}
 	if n := len(double.recorded()); n != 0 {
 		t.Errorf("%d requests", n)
 	}

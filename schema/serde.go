@@ -237,7 +237,10 @@ func (s *serdeCore[T]) own(write func(dst []byte) ([]byte, error)) ([]byte, erro
 // was.
 func (s *serdeCore[T]) AppendSerialize(dst []byte, topic string, value T) ([]byte, error) {
 	if s.isTombstone(value) {
-		return nil, s.broken
+		if s.broken != nil {
+			return dst, s.broken
+		}
+		return nil, nil
 	}
 	enc, err := s.encoder(topic)
 	if err != nil {
