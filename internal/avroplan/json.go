@@ -26,6 +26,7 @@ type jsonValue struct {
 	text    string // a string's value, a number's literal
 	items   []jsonValue
 	members []jsonMember
+	index   map[string]int // the members by name, once there are too many to compare
 }
 
 type jsonMember struct {
@@ -51,6 +52,12 @@ func (k jsonKind) String() string {
 
 // get returns the member of that name, or nil.
 func (v *jsonValue) get(name string) *jsonValue {
+	if v.index != nil {
+		if i, ok := v.index[name]; ok {
+			return &v.members[i].value
+		}
+		return nil
+	}
 	for i := range v.members {
 		if v.members[i].name == name {
 			return &v.members[i].value
@@ -120,36 +127,42 @@ func readArray(dec *json.Decoder, depth int) (jsonValue, error) {
 }
 
 // manyMembers is the number of members from which an object's names are held in
-// a map to find repeated ones.
+// a map.
 const manyMembers = 16
 
 func readObject(dec *json.Decoder, depth int) (jsonValue, error) {
 	v := jsonValue{kind: jsonObject}
-	var seen map[string]bool // the names, once there are too many to compare
 	for dec.More() {
 		key, err := readJSON(dec, depth)
 		if err != nil {
 			return jsonValue{}, err
 		}
-		if seen[key.text] || seen == nil && v.get(key.text) != nil {
+		if v.get(key.text) != nil {
 			return jsonValue{}, fmt.Errorf("member %q is repeated at byte %d", key.text, dec.InputOffset())
-		}
-		if seen == nil && len(v.members) == manyMembers {
-			seen = make(map[string]bool)
-			for _, m := range v.members {
-				seen[m.name] = true
-			}
-		}
-		if seen != nil {
-			seen[key.text] = true
 		}
 		value, err := readJSON(dec, depth)
 		if err != nil {
 			return jsonValue{}, err
 		}
 		v.members = append(v.members, jsonMember{key.text, value})
+		v.indexLast()
 	}
 	return v, closeJSON(dec)
+}
+
+// indexLast enters the last member into the index, if there is to be one.
+func (v *jsonValue) indexLast() {
+	last := len(v.members) - 1
+	if last < manyMembers {
+		return
+	}
+	if v.index == nil {
+		v.index = make(map[string]int, 2*manyMembers)
+		for i, m := range v.members[:last] {
+			v.index[m.name] = i
+		}
+	}
+	v.index[v.members[last].name] = last
 }
 
 // closeJSON reads the bracket that ends an array or object.

@@ -33,7 +33,7 @@ func parse(text string, references []*Schema, strictDefaults bool) (*Schema, err
 	if err != nil {
 		return nil, &ParseError{Reason: err.Error()}
 	}
-	p := parser{names: make(map[string]*Schema)}
+	p := parser{names: make(map[string]*Schema), nameBytes: 1<<20 + 16*len(text)}
 	measured := make(map[*Schema]bool)
 	for _, ref := range references {
 		var clash string
@@ -42,12 +42,12 @@ func parse(text string, references []*Schema, strictDefaults bool) (*Schema, err
 			return nil, &ParseError{Reason: fmt.Sprintf("references define %s twice", clash)}
 		}
 	}
-	schema, err := p.schema(&value, "", "")
+	schema, err := p.schema(&value, "", nil)
 	if err != nil {
 		return nil, err
 	}
 	schema.measure(measured)
-	if err := p.encodeDefaults(strictDefaults); err != nil {
+	if err := p.encodeDefaults(strictDefaults, len(text)); err != nil {
 		return nil, err
 	}
 	return schema, nil
@@ -55,16 +55,17 @@ func parse(text string, references []*Schema, strictDefaults bool) (*Schema, err
 
 // parser holds the name table of one text.
 type parser struct {
-	names    map[string]*Schema
-	defaults []*pendingDefault
+	names     map[string]*Schema
+	nameBytes int // that full names may still have: a namespace is written once and is in many
+	defaults  []*pendingDefault
 }
 
-func fail(path, format string, args ...any) error {
-	return &ParseError{Path: path, Reason: fmt.Sprintf(format, args...)}
+func fail(path *trail, format string, args ...any) error {
+	return &ParseError{Path: path.String(), Reason: fmt.Sprintf(format, args...)}
 }
 
 // schema parses v in the namespace. path names the place in messages.
-func (p *parser) schema(v *jsonValue, namespace, path string) (*Schema, error) {
+func (p *parser) schema(v *jsonValue, namespace string, path *trail) (*Schema, error) {
 	switch v.kind {
 	case jsonString:
 		return p.reference(v.text, namespace, path)
@@ -88,7 +89,7 @@ func primitive(name string) (Kind, bool) {
 
 // reference returns the primitive or named type that name stands for. A name
 // without a namespace is looked up in the enclosing namespace, then in none.
-func (p *parser) reference(name, namespace, path string) (*Schema, error) {
+func (p *parser) reference(name, namespace string, path *trail) (*Schema, error) {
 	if kind, ok := primitive(name); ok {
 		return &Schema{Kind: kind}, nil
 	}
@@ -103,7 +104,7 @@ func (p *parser) reference(name, namespace, path string) (*Schema, error) {
 	return nil, fail(path, "unknown type %q", name)
 }
 
-func (p *parser) union(v *jsonValue, namespace, path string) (*Schema, error) {
+func (p *parser) union(v *jsonValue, namespace string, path *trail) (*Schema, error) {
 	if len(v.items) == 0 {
 		return nil, fail(path, "a union needs at least one branch")
 	}
@@ -127,7 +128,7 @@ func (p *parser) union(v *jsonValue, namespace, path string) (*Schema, error) {
 	return s, nil
 }
 
-func (p *parser) object(v *jsonValue, namespace, path string) (*Schema, error) {
+func (p *parser) object(v *jsonValue, namespace string, path *trail) (*Schema, error) {
 	typ := v.get("type")
 	if typ == nil {
 		return nil, fail(path, "schema has no type")
@@ -154,12 +155,12 @@ func (p *parser) object(v *jsonValue, namespace, path string) (*Schema, error) {
 	return s, err
 }
 
-func (p *parser) container(v *jsonValue, kind Kind, attribute, namespace, path string) (*Schema, error) {
+func (p *parser) container(v *jsonValue, kind Kind, attribute, namespace string, path *trail) (*Schema, error) {
 	items := v.get(attribute)
 	if items == nil {
 		return nil, fail(path, "%s has no %s", kind, attribute)
 	}
-	element, err := p.schema(items, namespace, path+elementMark(kind))
+	element, err := p.schema(items, namespace, path.in(elementMark(kind)))
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func elementMark(kind Kind) string {
 }
 
 // define reads name, namespace and aliases of v and enters s into the table.
-func (p *parser) define(s *Schema, v *jsonValue, namespace, path string) error {
+func (p *parser) define(s *Schema, v *jsonValue, namespace string, path *trail) error {
 	name, err := textAttribute(v, "name", path)
 	if err != nil {
 		return err
@@ -184,14 +185,18 @@ func (p *parser) define(s *Schema, v *jsonValue, namespace, path string) error {
 	if name == "" {
 		return fail(path, "%s has no name", s.Kind)
 	}
-	full := name
 	if !strings.Contains(name, ".") {
 		if given := v.get("namespace"); given != nil && given.kind != jsonNull {
 			if namespace, err = textAttribute(v, "namespace", path); err != nil {
 				return err
 			}
 		}
-		full = qualify(name, namespace)
+	} else {
+		namespace = ""
+	}
+	full, err := p.fullName(name, namespace, path)
+	if err != nil {
+		return err
 	}
 	if !validFullName(full) {
 		return fail(path, "invalid name %q", full)
@@ -208,8 +213,12 @@ func (p *parser) define(s *Schema, v *jsonValue, namespace, path string) error {
 		return err
 	}
 	for _, alias := range aliases {
+		namespace := ""
 		if !strings.Contains(alias, ".") {
-			alias = qualify(alias, namespaceOf(full))
+			namespace = namespaceOf(full)
+		}
+		if alias, err = p.fullName(alias, namespace, path); err != nil {
+			return err
 		}
 		if !validFullName(alias) {
 			return fail(path, "invalid alias %q", alias)
@@ -220,7 +229,7 @@ func (p *parser) define(s *Schema, v *jsonValue, namespace, path string) error {
 	return nil
 }
 
-func (p *parser) record(v *jsonValue, namespace, path string) (*Schema, error) {
+func (p *parser) record(v *jsonValue, namespace string, path *trail) (*Schema, error) {
 	s := &Schema{Kind: Record}
 	if err := p.define(s, v, namespace, path); err != nil {
 		return nil, err
@@ -250,19 +259,22 @@ func (p *parser) record(v *jsonValue, namespace, path string) (*Schema, error) {
 }
 
 // join names a field of the record that stands at path.
-func join(path, record, field string) string {
-	if path == "" {
-		path = record
+func join(path *trail, record, field string) *trail {
+	if path == nil {
+		path = path.in(record)
 	}
-	return path + "." + field
+	return path.in(field)
 }
 
-func (p *parser) field(record *Schema, v *jsonValue, names map[string]bool, path string) (*Field, error) {
+func (p *parser) field(record *Schema, v *jsonValue, names map[string]bool, path *trail) (*Field, error) {
 	if v.kind != jsonObject {
 		return nil, fail(path, "a field of record %s is a JSON %s", record.Name, v.kind)
 	}
 	name, err := textAttribute(v, "name", path)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkLength(name, path); err != nil {
 		return nil, err
 	}
 	if !validName(name) {
@@ -278,6 +290,9 @@ func (p *parser) field(record *Schema, v *jsonValue, names map[string]bool, path
 		return nil, err
 	}
 	for _, alias := range f.Aliases {
+		if err := checkLength(alias, path); err != nil {
+			return nil, err
+		}
 		if !validName(alias) {
 			return nil, fail(path, "invalid alias %q", alias)
 		}
@@ -296,7 +311,7 @@ func (p *parser) field(record *Schema, v *jsonValue, names map[string]bool, path
 	return f, nil
 }
 
-func (p *parser) enum(v *jsonValue, namespace, path string) (*Schema, error) {
+func (p *parser) enum(v *jsonValue, namespace string, path *trail) (*Schema, error) {
 	s := &Schema{Kind: Enum, EnumDefault: -1}
 	if err := p.define(s, v, namespace, path); err != nil {
 		return nil, err
@@ -310,6 +325,9 @@ func (p *parser) enum(v *jsonValue, namespace, path string) (*Schema, error) {
 	}
 	index := make(map[string]int, len(symbols))
 	for i, symbol := range symbols {
+		if err := checkLength(symbol, path); err != nil {
+			return nil, err
+		}
 		if !validName(symbol) {
 			return nil, fail(path, "invalid symbol %q in enum %s", symbol, s.Name)
 		}
@@ -329,7 +347,7 @@ func (p *parser) enum(v *jsonValue, namespace, path string) (*Schema, error) {
 	return s, nil
 }
 
-func (p *parser) fixed(v *jsonValue, namespace, path string) (*Schema, error) {
+func (p *parser) fixed(v *jsonValue, namespace string, path *trail) (*Schema, error) {
 	s := &Schema{Kind: Fixed}
 	if err := p.define(s, v, namespace, path); err != nil {
 		return nil, err
@@ -420,7 +438,7 @@ func countAttribute(v *jsonValue, name string) (int, bool) {
 }
 
 // textAttribute returns the value of a text attribute, empty if there is none.
-func textAttribute(v *jsonValue, name, path string) (string, error) {
+func textAttribute(v *jsonValue, name string, path *trail) (string, error) {
 	value := v.get(name)
 	if value == nil {
 		return "", nil
@@ -433,7 +451,7 @@ func textAttribute(v *jsonValue, name, path string) (string, error) {
 
 // namesAttribute returns the value of an attribute that is an array of strings,
 // nil if there is none.
-func namesAttribute(v *jsonValue, name, path string) ([]string, error) {
+func namesAttribute(v *jsonValue, name string, path *trail) ([]string, error) {
 	value := v.get(name)
 	if value == nil {
 		return nil, nil
@@ -449,34 +467,4 @@ func namesAttribute(v *jsonValue, name, path string) ([]string, error) {
 		names[i] = value.items[i].text
 	}
 	return names, nil
-}
-
-func qualify(name, namespace string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "." + name
-}
-
-// validFullName reports whether every part of a dotted name is a valid name.
-func validFullName(full string) bool {
-	for part := range strings.SplitSeq(full, ".") {
-		if !validName(part) {
-			return false
-		}
-	}
-	return true
-}
-
-// validName reports whether name is a letter or underscore followed by letters,
-// digits and underscores.
-func validName(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return name != ""
 }
