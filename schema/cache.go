@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -455,12 +456,12 @@ func (c *SchemaCache) SeedWriterReferences(schemaID int, references ...Reference
 	return nil
 }
 
-// change stores a changed copy of a writer schema and outdates what was
+// change pins a changed copy of a writer schema and outdates what was
 // compiled from the one before.
 func (c *SchemaCache) change(id writerID, edit func(*writerSchema)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.changeLocked(id, edit) {
+	if c.pinLocked(id, edit) {
 		c.generation.Add(1)
 	}
 }
@@ -479,11 +480,26 @@ func (c *SchemaCache) changeLocked(id writerID, edit func(*writerSchema)) bool {
 	return old != nil
 }
 
+// pinLocked is changeLocked for what does not come from a fetch: the schema does
+// not count among the fetched ones, and is not evicted.
+func (c *SchemaCache) pinLocked(id writerID, edit func(*writerSchema)) bool {
+	return c.changeLocked(id, func(w *writerSchema) {
+		edit(w)
+		if w.pinned {
+			return
+		}
+		w.pinned = true
+		if i := slices.Index(c.fetched, id); i >= 0 {
+			c.fetched = slices.Delete(c.fetched, i, i+1)
+		}
+	})
+}
+
 // adoptLocked stores what a local schema says about the id it resolved to. A
 // text that is cached for the id stays, so nothing that serdes have compiled is
 // outdated.
 func (c *SchemaCache) adoptLocked(local localSchema, resolved *resolution, stated string) {
-	c.changeLocked(writerID{id: resolved.id}, func(w *writerSchema) {
+	c.pinLocked(writerID{id: resolved.id}, func(w *writerSchema) {
 		if target := resolved.target; w.text == "" && !resolved.assumed {
 			w.kind, w.kindKnown, w.text, w.references = target.kind, true, target.text, target.references
 		}

@@ -471,6 +471,80 @@ func TestASeedBeatsARunningFetch(t *testing.T) {
 	})
 }
 
+// What a seed or a prewarm has told stays, in whatever order it came with the
+// fetch of the same schema.
+func TestSeededAndPrewarmedSchemasAreNotEvicted(t *testing.T) {
+	fetch := func(t *testing.T, cache *SchemaCache) {
+		if _, err := pollWriter(t, cache, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seed := func(_ *testing.T, cache *SchemaCache) { cache.SeedWriterSchema(1, "text 1") }
+	name := func(_ *testing.T, cache *SchemaCache) { cache.SeedWriterMessageType(1, "demo.A") }
+	prewarm := func(t *testing.T, cache *SchemaCache) {
+		cache.Intern("s", KindProtobuf, "text 1", "")
+		if err := cache.Prewarm(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	during := func(step func(*testing.T, *SchemaCache)) func(*testing.T, *SchemaCache) {
+		return func(t *testing.T, cache *SchemaCache) {
+			_, err := cache.WriterSchema(1)
+			pending, ok := errors.AsType[*FetchPendingError](err)
+			if !ok {
+				t.Fatalf("error is %v", err)
+			}
+			synctest.Wait()
+			step(t, cache)
+			<-pending.Done()
+		}
+	}
+	for _, tt := range []struct {
+		name  string
+		steps []func(*testing.T, *SchemaCache)
+		named string
+	}{
+		{"fetched, then its text seeded", []func(*testing.T, *SchemaCache){fetch, seed}, ""},
+		{"fetched, then its message seeded", []func(*testing.T, *SchemaCache){fetch, name}, "demo.A"},
+		{"fetched, then prewarmed", []func(*testing.T, *SchemaCache){fetch, prewarm}, ""},
+		{"text seeded during the fetch", []func(*testing.T, *SchemaCache){during(seed)}, ""},
+		{"message seeded during the fetch", []func(*testing.T, *SchemaCache){during(name)}, "demo.A"},
+		{"prewarmed during the fetch", []func(*testing.T, *SchemaCache){during(prewarm)}, ""},
+		{"message seeded, then fetched", []func(*testing.T, *SchemaCache){name, fetch}, "demo.A"},
+		{"text seeded twice", []func(*testing.T, *SchemaCache){fetch, seed, seed}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				double := newInProcessRegistry(t)
+				for i := range 4 {
+					double.register("s", NewSchema{Kind: KindProtobuf, Schema: fmt.Sprint("text ", i+1)})
+				}
+				double.onRequest(func(_ http.ResponseWriter, r *http.Request) bool {
+					if r.Method == http.MethodGet {
+						advance(time.Second)
+					}
+					return false
+				})
+				cache := double.cache(WithMaxWriterSchemas(2))
+				for _, step := range tt.steps {
+					step(t, cache)
+				}
+				for _, id := range []int{2, 3, 4} {
+					if _, err := pollWriter(t, cache, id); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if text, err := cache.WriterSchema(1); err != nil || text != "text 1" || cache.WriterMessageType(1) != tt.named {
+					t.Errorf("WriterSchema = %q, %v, message %q", text, err, cache.WriterMessageType(1))
+				}
+				if stats := cache.Stats(); stats.WriterSchemas != 3 || stats.Evictions != 1 {
+					t.Errorf("stats are %+v, want two of three fetched schemas beside the first", stats)
+				}
+			})
+		})
+	}
+}
+
 func TestCacheOptionsThatCannotBeObeyed(t *testing.T) {
 	double := newInProcessRegistry(t)
 	for want, option := range map[string]SchemaCacheOption{

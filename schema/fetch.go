@@ -181,8 +181,8 @@ func (c *SchemaCache) finishFetch(id writerID, state *fetchState, fetched *write
 	state.until = time.Now().Add(wait)
 }
 
-// storeFetchedLocked stores a schema unless a seed has come first, and evicts
-// the oldest fetched ones beyond the limit.
+// storeFetchedLocked stores a schema unless a text has come first, and evicts
+// the oldest fetched ones beyond the limit. Pinned ones are not among them.
 func (c *SchemaCache) storeFetchedLocked(fetched *writerSchema) {
 	c.changeLocked(fetched.id, func(w *writerSchema) {
 		if w.text != "" {
@@ -192,11 +192,15 @@ func (c *SchemaCache) storeFetchedLocked(fetched *writerSchema) {
 		*w = writerSchema{
 			id: fetched.id, kind: fetched.kind, kindKnown: true, text: fetched.text, references: fetched.references,
 			messageType: fetched.messageType, localType: w.localType, localMixed: w.localMixed,
+			pinned: w.pinned,
 		}
 		if seededType != "" {
 			w.messageType = seededType
 		}
 	})
+	if c.writers.Load().get(fetched.id).pinned {
+		return
+	}
 	c.fetched = append(c.fetched, fetched.id)
 	if excess := len(c.fetched) - c.maxWriters; excess > 0 {
 		table := c.writers.Load().clone()

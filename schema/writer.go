@@ -20,6 +20,8 @@ type writerSchema struct {
 	// id; "" when they differ.
 	localType  string
 	localMixed bool
+	// pinned keeps what a seed or a local schema says from being evicted.
+	pinned bool
 }
 
 // sources returns the schema in the form that the compatibility checks take.
