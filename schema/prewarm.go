@@ -206,14 +206,21 @@ func (c *SchemaCache) resolve(ctx context.Context, local localSchema, shared *re
 
 // settle registers a schema or looks it up, as the mode says.
 func (c *SchemaCache) settle(ctx context.Context, subject string, schema NewSchema) (RegisteredSchema, error) {
-	var options []RequestOption
-	if c.normalize {
-		options = append(options, WithNormalize())
-	}
 	if c.mode == LookupOnly {
-		return c.client.LookupSchema(ctx, subject, schema, options...)
+		return c.lookUp(ctx, subject, schema)
 	}
-	return c.client.RegisterSchema(ctx, subject, schema, options...)
+	return c.client.RegisterSchema(ctx, subject, schema, c.requestOptions()...)
+}
+
+func (c *SchemaCache) lookUp(ctx context.Context, subject string, schema NewSchema) (RegisteredSchema, error) {
+	return c.client.LookupSchema(ctx, subject, schema, c.requestOptions()...)
+}
+
+func (c *SchemaCache) requestOptions() []RequestOption {
+	if c.normalize {
+		return []RequestOption{WithNormalize()}
+	}
+	return nil
 }
 
 func resolutionOf(registered RegisteredSchema, target *writerSchema) *resolution {
@@ -320,7 +327,7 @@ func (r *referenceRegistrar) settle(ctx context.Context, kind Kind, reference Re
 	registered, err := r.cache.settle(ctx, reference.Subject, schema)
 	if err == nil && registered.Version == 0 {
 		// Not every registry tells the version of what it has just registered.
-		registered, err = r.cache.client.LookupSchema(ctx, reference.Subject, schema)
+		registered, err = r.cache.lookUp(ctx, reference.Subject, schema)
 	}
 	if err == nil && registered.Version == 0 {
 		err = unreadable("schema registry response has no integer version", nil)

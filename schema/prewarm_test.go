@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -449,5 +450,34 @@ func TestNormalizedSchemasAreAskedFor(t *testing.T) {
 		if double.count(want) != 1 {
 			t.Errorf("mode %d: requests are %v, want %s", mode, double.recorded(), want)
 		}
+	}
+}
+
+// A registry that stores the normal form knows the text that was registered only
+// when it is asked in the same way.
+func TestTheVersionOfAReferenceIsAskedForInNormalForm(t *testing.T) {
+	double := newInProcessRegistry(t)
+	double.plain = true
+	double.onRequest(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost || r.URL.Query().Get("normalize") == "true" {
+			return false
+		}
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"error_code":40403,"message":"Schema not found"}`)
+		return true
+	})
+	cache := double.cache(WithNormalizedSchemas())
+	base := Reference{Name: "base", Subject: "base", Schema: `"base"`}
+	if err := cache.InternWithReferences("s", KindAvro, `"root"`, "", base); err != nil {
+		t.Fatal(err)
+	}
+	if err := cache.Prewarm(t.Context()); err != nil {
+		t.Error(err)
+	}
+	want := []string{
+		"POST /subjects/base/versions?normalize=true", "POST /subjects/base?normalize=true", "POST /subjects/s/versions?normalize=true",
+	}
+	if diff := cmp.Diff(want, double.recorded()); diff != "" {
+		t.Errorf("requests mismatch (-want +got):\n%s", diff)
 	}
 }
