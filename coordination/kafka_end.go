@@ -51,7 +51,7 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 		case reactDenied:
 			return idDenied(x.term.role, "WRITE", code)
 		case reactRetry:
-			unknown = unknown || mayHaveHappened(code) && commit
+			unknown = unknown || commit // coordinators answer so also after they logged it
 			return answerError(code)
 		}
 		return kerr.ErrorForCode(code)

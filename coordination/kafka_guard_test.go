@@ -27,6 +27,7 @@ type guarded struct {
 	*stage
 	network  *lossy
 	stop     *cancelOn
+	retried  atomic.Pointer[func()] // called before a request is sent again
 	l        *coordination.Leadership
 	guard    *coordination.GuardedWriter
 	commands string
@@ -38,6 +39,11 @@ func newGuarded(t *testing.T, partitions int, opts ...kfake.Opt) *guarded {
 	x.create(t, x.commands, partitions)
 	transport := x.network.over(x.stage).transport(t, standardConfig(t), func(options *coordination.KafkaOptions) {
 		options.ClientOptions = append(options.ClientOptions, kgo.WithHooks(x.stop))
+		options.Hooks.Retried = func(string, error) {
+			if retried := x.retried.Load(); retried != nil {
+				(*retried)()
+			}
+		}
 	})
 	x.l = acquire(t, transport, role(t, unique("role")), "node-1", x.compacted(t, 1))
 	var err error

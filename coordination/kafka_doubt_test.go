@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/krabka-io/krabka-streams-go/coordination"
+)
+
+// The tests of this file are about answers that ask for another attempt
+// although the request took effect.
+
+// end commits the open transaction of a leadership past its transport.
+func (x *guarded) end(t *testing.T, client *kgo.Client) {
+	ask := kmsg.NewPtrEndTxnRequest()
+	ask.TransactionalID = x.l.Role().String()
+	ask.ProducerID, ask.ProducerEpoch = x.l.Token().ProducerID(), x.l.Token().ProducerEpoch()
+	ask.Commit = true
+	answer, err := ask.RequestWith(context.Background(), client)
+	if err == nil {
+		err = kerr.ErrorForCode(answer.ErrorCode)
+	}
+	if err != nil {
+		t.Errorf("commit: %v", err)
+	}
+}
+
+func TestGuardedWriteWhoseCommitIsLoggedAndPutOffIsOpen(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.ConcurrentTransactions} {
+		t.Run(code.Message, func(t *testing.T) {
+			t.Parallel()
+			x := newGuarded(t, 1)
+			versions := kversion.Stable()
+			versions.SetMaxKeyVersion(int16(kmsg.EndTxn), pinnedEnd)
+			client := x.client(t, kgo.MaxVersions(versions))
+			x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: code, Count: 1, TopLevel: true})
+			ctx, cancel := context.WithCancel(within(t, patience))
+			defer cancel()
+			var once sync.Once
+			x.network.interpose(kmsg.EndTxn, pinnedEnd, func() { once.Do(func() { x.end(t, client) }) })
+			stop := func() { cancel() }
+			x.retried.Store(&stop)
+			err := x.guard.Write(ctx, x.record(0, "logged"))
+			if !errors.Is(err, coordination.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+				t.Errorf("write: %v, want ErrOutcomeUnknown and the error of the context", err)
+			}
+			x.write(t, x.record(0, "next"))
+			if diff := cmp.Diff([]string{"logged", "next"}, x.visible(t, x.commands, 0)); diff != "" {
+				t.Errorf("visible (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
