@@ -62,3 +62,23 @@ func TestGuardedWriteWhoseCommitIsLoggedAndPutOffIsOpen(t *testing.T) {
 		})
 	}
 }
+
+func TestAppendThatLostItsLeaderIsOpen(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.NotLeaderForPartition, kerr.KafkaStorageError} {
+		t.Run(code.Message, func(t *testing.T) {
+			t.Parallel()
+			s := fakeStage(t)
+			topic := s.compacted(t, 1)
+			ctx, cancel := context.WithCancel(within(t, patience))
+			defer cancel()
+			transport := s.transport(t, standardConfig(t), func(options *coordination.KafkaOptions) {
+				options.Hooks.Retried = func(string, error) { cancel() }
+			})
+			s.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: code, Count: 1})
+			err := transport.Append(ctx, at(topic, 0), []byte("k"), []byte("v"))
+			if !errors.Is(err, coordination.ErrOutcomeUnknown) || !errors.Is(err, code) || !errors.Is(err, context.Canceled) {
+				t.Errorf("append: %v, want ErrOutcomeUnknown, %s and the error of the context", err, code.Message)
+			}
+		})
+	}
+}

@@ -202,7 +202,8 @@ func reactTo(code int16) reaction {
 // taken effect all the same.
 func mayHaveHappened(code int16) bool {
 	switch kerr.ErrorForCode(code) {
-	case kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NotEnoughReplicasAfterAppend, kerr.NetworkException:
+	case kerr.UnknownServerError, kerr.RequestTimedOut, kerr.NotEnoughReplicasAfterAppend, kerr.NetworkException,
+		kerr.NotLeaderForPartition, kerr.KafkaStorageError: // also after an append that others may have copied
 		return true
 	}
 	return false
