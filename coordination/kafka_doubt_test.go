@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -80,5 +81,41 @@ func TestAppendThatLostItsLeaderIsOpen(t *testing.T) {
 				t.Errorf("append: %v, want ErrOutcomeUnknown, %s and the error of the context", err, code.Message)
 			}
 		})
+	}
+}
+
+// refuse answers the second request to produce to a topic with a code for each
+// partition. The first one takes effect.
+func (x *guarded) refuse(codes ...*kerr.Error) {
+	var asked atomic.Int32
+	x.fake.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		x.fake.KeepControl()
+		ask := r.(*kmsg.ProduceRequest)
+		if ask.Topics[0].Topic != x.commands || asked.Add(1) != 2 {
+			return nil, nil, false
+		}
+		topic := kmsg.NewProduceResponseTopic()
+		topic.Topic = x.commands
+		for i, code := range codes {
+			partition := kmsg.NewProduceResponseTopicPartition()
+			partition.Partition, partition.ErrorCode = int32(i), code.Code
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		answer := ask.ResponseKind().(*kmsg.ProduceResponse)
+		answer.Topics = append(answer.Topics, topic)
+		return answer, nil, true
+	})
+}
+
+func TestGuardedRecordsOfAnAbortedTransactionAreWrittenAnew(t *testing.T) {
+	x := newGuarded(t, 2)
+	x.write(t, x.record(0, "before"), x.record(1, "before"))
+	x.network.lose(kmsg.Produce, 0, 1)
+	x.refuse(kerr.NotEnoughReplicasAfterAppend, kerr.TransactionAbortable)
+	x.write(t, x.record(0, "zero"), x.record(1, "one"))
+	x.write(t, x.record(0, "after"), x.record(1, "after"))
+	got := [][]string{x.visible(t, x.commands, 0), x.visible(t, x.commands, 1)}
+	if diff := cmp.Diff([][]string{{"before", "zero", "after"}, {"before", "one", "after"}}, got); diff != "" {
+		t.Errorf("visible (-want +got):\n%s", diff)
 	}
 }

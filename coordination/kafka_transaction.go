@@ -62,12 +62,28 @@ func (x *transaction) commit(ctx context.Context) error {
 			}
 			disordered = true
 		}
+		if x.term.ending == endingAbort {
+			x.restore()
+		}
 		if hook := x.options.Hooks.Retried; hook != nil {
 			hook(again.operation, again.answer)
 		}
 		if !pause(ctx, quickPace.wait(n)) {
 			return request.failed(ended(ctx, &transientError{err: again.answer}))
 		}
+	}
+}
+
+// restore replaces every batch that may be in the log of a transaction that is
+// going to be aborted. Sent again under the same sequence number, such a batch
+// would be acknowledged as a duplicate of records that never become visible.
+func (x *transaction) restore() {
+	for i, batch := range x.batches {
+		if batch.bytes == nil || batch.acked {
+			continue
+		}
+		x.batches[i] = newBatch(batch.at, batch.records...)
+		batch.discard, batch.records = true, nil
 	}
 }
 
