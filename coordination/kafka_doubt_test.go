@@ -119,3 +119,22 @@ func TestGuardedRecordsOfAnAbortedTransactionAreWrittenAnew(t *testing.T) {
 		t.Errorf("visible (-want +got):\n%s", diff)
 	}
 }
+
+func TestMintThatAnotherOneOvertookIsAFence(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping, kerr.ProducerFenced} {
+		t.Run(code.Message, func(t *testing.T) {
+			t.Parallel()
+			s := fakeStage(t)
+			r, topic := role(t, "controller"), s.compacted(t, 1)
+			transport := s.transport(t, standardConfig(t))
+			fault := s.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: code, Count: 2, TopLevel: true})
+			if _, err := transport.AcquireEpoch(within(t, patience), r); !errors.Is(err, coordination.ErrFenced) || !errors.Is(err, code) {
+				t.Errorf("mint: %v, want ErrFenced and %s", err, code.Message)
+			}
+			l := acquire(t, transport, r, "node-1", topic)
+			if got := fault.Hits(); got != 2 || l.Err() != nil {
+				t.Errorf("%d faults took place, want 2; the leadership: %v", got, l.Err())
+			}
+		})
+	}
+}

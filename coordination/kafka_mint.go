@@ -24,6 +24,9 @@ const settingMaxTimeout = "transaction.max.timeout.ms"
 // again; only the token of the last answer is returned, and the epochs before
 // it are burnt. Mints of one role over one transport take turns.
 //
+// An answer that another request for the role was faster is an error that
+// matches [ErrFenced].
+//
 // A lease longer than the brokers accept as transaction timeout is a
 // [*TransactionTimeoutError], unless half of it is accepted.
 func (t *KafkaTransport) AcquireEpoch(ctx context.Context, role Role) (FencingToken, error) {
@@ -85,8 +88,10 @@ func (t *KafkaTransport) mint(ctx context.Context, request request, role Role) (
 			return checkPair(token.producerID, token.producerEpoch)
 		case reactDenied:
 			return idDenied(role, "WRITE", code)
-		case reactRetry:
+		case reactRetry, reactArbitrate:
 			return answerError(code)
+		case reactFenced:
+			return fencedError(kerr.ErrorForCode(code))
 		}
 		if answer := kerr.ErrorForCode(code); answer != kerr.InvalidTransactionTimeout {
 			return answer

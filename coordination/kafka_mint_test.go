@@ -34,7 +34,8 @@ func mints(requests *[]int) func(*coordination.KafkaOptions) {
 
 func TestMintOutlastsATroubledCoordinator(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.ConcurrentTransactions, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress,
-		kerr.UnknownServerError, kerr.NotEnoughReplicas, kerr.RequestTimedOut} {
+		kerr.UnknownServerError, kerr.NotEnoughReplicas, kerr.RequestTimedOut,
+		kerr.InvalidTxnState, kerr.UnknownProducerID, kerr.TransactionAbortable} {
 		t.Run(code.Message, func(t *testing.T) {
 			t.Parallel()
 			s := fakeStage(t)
