@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -135,6 +136,38 @@ func TestMintThatAnotherOneOvertookIsAFence(t *testing.T) {
 			if got := fault.Hits(); got != 2 || l.Err() != nil {
 				t.Errorf("%d faults took place, want 2; the leadership: %v", got, l.Err())
 			}
+		})
+	}
+}
+
+func TestArbitrationOfATroubledCoordinatorMayBeRepeated(t *testing.T) {
+	for _, test := range []struct {
+		code      *kerr.Error
+		retriable bool
+	}{{kerr.CoordinatorLoadInProgress, true}, {kerr.TransactionalIDAuthorizationFailed, false}} {
+		t.Run(test.code.Message, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := virtualStage(t)
+				transport, r, topic := s.transport(t, standardConfig(t)), role(t, "controller"), s.compacted(t, 1)
+				ctx := within(t, patience)
+				minted, err := transport.AcquireEpoch(ctx, r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.fake.Fault(
+					kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Err: kerr.InvalidTxnState, Count: -1},
+					kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeTransactions}, Err: test.code, Count: -1},
+				)
+				err = transport.WriteLease(ctx, at(topic, 0), minted, []byte("k"), []byte("v"))
+				var failed *coordination.KafkaError
+				if !errors.As(err, &failed) || failed.Operation != "AddPartitionsToTxn" || !errors.Is(err, kerr.InvalidTxnState) || !errors.Is(err, test.code) {
+					t.Fatalf("write: %v, want a KafkaError of AddPartitionsToTxn with both answers", err)
+				}
+				if failed.Retriable() != test.retriable {
+					t.Errorf("the error is retriable %v, want %v", failed.Retriable(), test.retriable)
+				}
+				s.stop(transport)
+			})
 		})
 	}
 }

@@ -332,7 +332,12 @@ func (x *transaction) arbitrate(ctx context.Context, operation string, code int1
 	state, err := x.describe(ctx, x.term.role)
 	switch {
 	case err != nil:
-		return x.request(operation).failed(fmt.Errorf("%w, and the coordinator does not tell why: %w", answer, err))
+		untold := fmt.Errorf("%w, and the coordinator does not tell why: %w", answer, err)
+		var failed *KafkaError
+		if errors.As(err, &failed) && failed.Retriable() {
+			return x.request(operation).failed(&transientError{err: untold})
+		}
+		return x.request(operation).failed(untold)
 	case state.pair != x.term.pair():
 		return x.fenced(operation, code)
 	}
