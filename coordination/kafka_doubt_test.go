@@ -171,3 +171,21 @@ func TestArbitrationOfATroubledCoordinatorMayBeRepeated(t *testing.T) {
 		})
 	}
 }
+
+func TestBoundOnAnotherClockIsADeadline(t *testing.T) {
+	x := newTerm(t)
+	ctx, cancel := context.WithCancelCause(within(t, patience))
+	defer cancel(nil)
+	fault := x.fake.Fault(kfake.Fault{Keys: leaseSteps[:1], Err: kerr.CoordinatorNotAvailable, Count: -1})
+	result := make(chan error, 1)
+	go func() { result <- x.try(ctx, "second") }()
+	if err := fault.Wait(within(t, patience), 1); err != nil {
+		t.Fatal(err)
+	}
+	cancel(context.DeadlineExceeded)
+	err := <-result
+	var failed *coordination.KafkaError
+	if !errors.As(err, &failed) || !failed.Retriable() || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		t.Errorf("write: %v, want a retriable KafkaError that is a deadline", err)
+	}
+}

@@ -73,10 +73,12 @@ func (r request) failed(err error) error {
 	return &KafkaError{Operation: r.operation, Subject: r.subject, Err: err, transient: transient && !final}
 }
 
-// ended is the error of a call whose context ended, after the last failure.
+// ended is the error of a call whose context ended, after the last failure. A
+// bound on another clock than that of the host cancels the context, with the
+// deadline as cause.
 func ended(ctx context.Context, last *transientError) error {
 	cause := context.Cause(ctx)
-	if !errors.Is(cause, ErrTransportClosed) && cause != errNoAnswer {
+	if !errors.Is(cause, ErrTransportClosed) && cause != errNoAnswer && cause != context.DeadlineExceeded {
 		cause = ctx.Err()
 	}
 	if last == nil || endsWithContext(last.err) {
