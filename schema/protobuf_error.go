@@ -34,7 +34,8 @@ type ProtobufDataError struct {
 	// Message is the full name of the message that was read.
 	Message string
 	// Path names the field, with numbers for fields that the message does not
-	// declare; "" is the message itself.
+	// declare; "" is the message itself. Of a very long path the middle is left
+	// out.
 	Path string
 	// Offset is where the fault is, in bytes from the start of the body.
 	Offset int

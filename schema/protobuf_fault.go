@@ -4,12 +4,15 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 )
 
 // defaultRecursionLimit is the Protobuf library's own.
@@ -26,7 +29,7 @@ func dataError(m protoreflect.MessageDescriptor, body []byte, extensions extensi
 	}
 	f := &faultFinder{body: body, extensions: extensions, limit: limit}
 	if f.message(m, 0, len(body), 0, 1) {
-		found.Path, found.Offset, found.reason = strings.Join(f.path, "."), f.offset, f.reason
+		found.Path, found.Offset, found.reason = f.joinedPath(), f.offset, f.reason
 	}
 	return found
 }
@@ -44,6 +47,15 @@ type faultFinder struct {
 	path   []string // the field that is looked at
 	offset int
 	reason string
+}
+
+// joinedPath returns the path with the middle of a very long one left out.
+func (f *faultFinder) joinedPath() string {
+	var path avroplan.Path
+	for _, name := range slices.Backward(f.path) {
+		path.In(name)
+	}
+	return path.String()
 }
 
 func (f *faultFinder) fail(offset int, format string, args ...any) bool {

@@ -319,8 +319,10 @@ func TestProtobufFaultsNameFieldAndOffset(t *testing.T) {
 		}
 	}
 	_, err := nodes.Deserialize("t", Encode(9, append([]byte("\x02\x02"), deep...)))
-	if wrong, ok := errors.AsType[*ProtobufDataError](err); !ok || !strings.Contains(err.Error(), "messages are nested more than 10000 deep") || wrong.Offset == 0 {
-		t.Errorf("a message of 10001 levels: %.200v", err)
+	half := strings.TrimSuffix(strings.Repeat("next.", 16), ".")
+	if wrong, ok := errors.AsType[*ProtobufDataError](err); !ok || !strings.Contains(err.Error(), "messages are nested more than 10000 deep") ||
+		wrong.Offset == 0 || wrong.Path != half+"...."+half {
+		t.Errorf("a message of 10001 levels: %.400v", err)
 	}
 	narrow, _ := seededProtobuf(t, &testpb.Node{}, 9, WithRecursionLimit(2))
 	for body, deep := range map[string]bool{"\x0a\x00": false, "\x0a\x02\x0a\x00": true} {
