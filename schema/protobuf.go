@@ -117,6 +117,12 @@ func isNilMessage(message proto.Message) bool {
 
 func (s *ProtobufSerde[T]) setUp(prototype T, cache *SchemaCache, role Role, options []SerdeOption) error {
 	s.cache, s.role, s.isTombstone = cache, role, tombstoneCheck[T](false)
+	// A prewarm tells them of a serde that is broken, too.
+	s.serdeCore.local.kind = KindProtobuf
+	if !isNilMessage(prototype) {
+		s.recordName = string(prototype.ProtoReflect().Descriptor().FullName())
+		s.serdeCore.local.messageType = s.recordName
+	}
 	o, err := protobufOptionsFor[T](options)
 	s.options = o
 	if err != nil {
@@ -431,14 +437,14 @@ func (f *protobufFormat[T]) fileDecoder(file protoreflect.FileDescriptor) (decod
 		if reader == nil {
 			// They may be spelt in another way.
 			path := messageIndexes(indexes)
-			descriptor, err := messageAt(file, path)
-			if err != nil {
-				var zero T
-				err.Local = f.names()
-				return zero, err
-			}
 			canonical, _ := appendMessageIndexes(nil, path)
 			if reader = readers[string(canonical)]; reader == nil {
+				descriptor, err := messageAt(file, path)
+				if err != nil {
+					var zero T
+					err.Local = f.names()
+					return zero, err
+				}
 				return f.refusal(descriptor.FullName())(indexes, nil)
 			}
 		}

@@ -5,11 +5,13 @@ package schema
 import (
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -439,6 +441,18 @@ func TestABrokenProtobufSerdeFailsThePrewarm(t *testing.T) {
 	if dst, err := s.AppendSerialize([]byte("x"), "t", nil); string(dst) != "x" || err == nil {
 		t.Errorf("AppendSerialize = %q, %v, want the error and what was there", dst, err)
 	}
+	byRecord := NewProtobufSerde(&testpb.Shipped{}, cache, RoleValue, WithRecordStrategy(RecordNameStrategy), WithRecursionLimit(-1))
+	byRecord.RegisterSubject("t")
+	generic := NewProtobufSerde[proto.Message](nil, cache, RoleValue, WithRecursionLimit(-1))
+	generic.RegisterSubject("u")
+	want := []PrewarmedSchema{
+		{Subject: "shop.Shipped", Kind: KindProtobuf, MessageType: "shop.Shipped", Requested: true},
+		{Subject: "t-value", Kind: KindProtobuf, MessageType: "shop.Money", Requested: true},
+		{Subject: "u-value", Kind: KindProtobuf, Requested: true},
+	}
+	if diff := cmp.Diff(want, cache.PrewarmReport(t.Context()).Schemas, cmpopts.IgnoreFields(PrewarmedSchema{}, "Duration", "Err")); diff != "" {
+		t.Errorf("report mismatch (-want +got):\n%s", diff)
+	}
 	if n := len(double.recorded()); n != 0 {
 		t.Errorf("%d requests", n)
 	}
@@ -516,6 +530,32 @@ func TestTheProtobufFrameDoesNotAllocate(t *testing.T) {
 	} {
 		if n := allocations(tt.call); n > tt.want {
 			t.Errorf("%s allocates %v objects, want %v", name, n, tt.want)
+		}
+	}
+}
+
+// The long form costs its two lists of indexes, whatever the file is like.
+func TestTheLongFormOfIndexesDoesNotCostTheFile(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(`syntax = "proto2";`)
+	for i := range 300 {
+		fmt.Fprintf(&text, " message M%d { optional group G%d = 1 {} }", i, i)
+	}
+	cache := offlineCache(t)
+	cache.SeedWriterSchema(7, text.String())
+	s := newProtobuf[*dynamicpb.Message](t, nil, cache)
+	allocations := func(indexes string) float64 {
+		t.Helper()
+		data := Encode(7, []byte(indexes))
+		if m, err := s.Deserialize("t", data); err != nil || m.Descriptor().FullName() != "M0" {
+			t.Fatalf("indexes % x: %v, %v", indexes, m, err)
+		}
+		return testing.AllocsPerRun(100, func() { _, _ = s.Deserialize("t", data) })
+	}
+	short := allocations("\x00")
+	for _, long := range []string{"\x02\x00", "\x82\x00\x80\x00"} {
+		if n := allocations(long); n > short+2 {
+			t.Errorf("indexes % x allocate %v objects, the short form %v", long, n, short)
 		}
 	}
 }
