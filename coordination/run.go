@@ -18,7 +18,7 @@ type Callbacks struct {
 	// this process. It runs on the goroutine of Run.
 	//
 	// When it returns while the leadership holds, Run resigns and returns its
-	// error, or nil.
+	// error, or nil. When it panics, Run resigns and lets the panic go on.
 	OnAcquired func(ctx context.Context, l *Leadership) error
 
 	// OnLost runs after OnAcquired returned, when the leadership ended and was
@@ -108,6 +108,7 @@ func (e *elector) run(ctx context.Context, callbacks Callbacks) error {
 // which error.
 func (e *elector) serve(ctx context.Context, l *Leadership, callbacks Callbacks) (over bool, err error) {
 	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	go func() {
 		select {
 		case <-l.Done():
@@ -115,7 +116,7 @@ func (e *elector) serve(ctx context.Context, l *Leadership, callbacks Callbacks)
 		case <-work.Done():
 		}
 	}()
-	worked := callbacks.OnAcquired(work, l)
+	worked := e.work(work, l, callbacks.OnAcquired)
 	cancel(nil)
 
 	e.identity.learn(l.Lease().Token, l.Token())
@@ -136,6 +137,25 @@ func (e *elector) serve(ctx context.Context, l *Leadership, callbacks Callbacks)
 		release = l.Leave
 	}
 	return true, errors.Join(ignoring(worked, ctx.Err()), release(final))
+}
+
+// work calls OnAcquired. When that panics or ends the goroutine, nobody does
+// the work of the role any more, so that it is resigned on the way out.
+func (e *elector) work(ctx context.Context, l *Leadership, do func(context.Context, *Leadership) error) error {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		final, cancel := e.detached(ctx)
+		defer cancel()
+		if err := l.Resign(final); err != nil {
+			e.log().Warn("could not resign a role whose work panicked", logError, err)
+		}
+	}()
+	worked := do(ctx, l)
+	returned = true
+	return worked
 }
 
 // ignoring returns an error unless it is nothing but the end of a context.

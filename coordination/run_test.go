@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -145,6 +146,45 @@ func TestRunEndsWithItsWork(t *testing.T) {
 			if f.count("write") != 2 {
 				t.Errorf("%d lease writes, want a lease and a tombstone", f.count("write"))
 			}
+		})
+	}
+}
+
+func TestRunResignsWhenItsWorkPanics(t *testing.T) {
+	for name, fail := range map[string]func(){
+		"panic": func() { panic("broken") },
+		"exit":  runtime.Goexit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				r := role(t, "controller")
+				callbacks := coordination.Callbacks{
+					OnAcquired:     func(context.Context, *coordination.Leadership) error { fail(); return nil },
+					OnLost:         func(err error) { t.Errorf("lost: %v", err) },
+					OnLeaderChange: func(coordination.LeaderChange) {},
+				}
+				recovered := make(chan any, 1)
+				go func() {
+					defer func() { recovered <- recover() }()
+					_ = coordination.Run(t.Context(), f, r, member(t, "node-1"), callbacks)
+					t.Error("Run returned")
+				}()
+				var want any
+				if name == "panic" {
+					want = "broken"
+				}
+				if got := <-recovered; got != want {
+					t.Errorf("Run panics with %v, want %v", got, want)
+				}
+				at, err := coordination.RoleTopicPartition(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if leases := f.leases(t, at, r); leases[len(leases)-1] != nil {
+					t.Error("the lease stands after the work panicked")
+				}
+			})
 		})
 	}
 }
