@@ -45,6 +45,9 @@ type CutPublisher struct {
 	topics    []string
 	partition int32 // of the barrier topic; unset until it is read
 
+	life context.Context // ends with Close
+	end  context.CancelFunc
+
 	turn       chan struct{} // holds a token while a call uses what follows
 	history    *epochHistory
 	partitions []columnar.TopicPartition // of the barrier topic; nil until assigned
@@ -79,7 +82,10 @@ func NewCutPublisher(group string, topics []string, opts ...kgo.Opt) (*CutPublis
 		return nil, err
 	}
 	reader.settings = own
+	life, end := context.WithCancel(context.Background())
 	return &CutPublisher{
+		life:       life,
+		end:        end,
 		connection: reader.connection,
 		reader:     reader,
 		group:      group,
@@ -113,7 +119,7 @@ func (p *CutPublisher) Publish(ctx context.Context) (columnar.BarrierCut, error)
 }
 
 // Run publishes a cut at once and then one every so often, until ctx ends,
-// which is no error. Failures that may pass are retried with a growing pause.
+// which is no error, or the publisher is closed. Failures that may pass are retried with a growing pause.
 // With [WithLeadership] it waits for the leadership, resigns when it returns,
 // and waits again after losing it; an error of the election ends it unless the
 // error is retriable. Without, a [columnar.FencedError] ends it.
@@ -122,26 +128,50 @@ func (p *CutPublisher) Run(ctx context.Context, every time.Duration) error {
 		return fmt.Errorf("kafka: publish cuts of %q: interval %v is not positive", p.group, every)
 	}
 	defer p.resign()
+	living, cancel := p.living(ctx)
+	defer cancel()
 	for backoff := publishBackoff; ; {
 		begun := time.Now()
-		_, err := p.publish(ctx, every)
+		_, err := p.publish(living, every)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
 			backoff = publishBackoff
-			if !sleep(ctx, every-time.Since(begun)) {
-				return nil
+			if !sleep(living, every-time.Since(begun)) {
+				return p.ended(ctx)
 			}
 		case p.permanent(err):
 			return err
 		default:
-			if !sleep(ctx, backoff) {
-				return nil
+			if !sleep(living, backoff) {
+				return p.ended(ctx)
 			}
 			backoff = min(2*backoff, publishBackoffMax)
 		}
 	}
+}
+
+// living returns a context that Close ends too.
+func (p *CutPublisher) living(ctx context.Context) (context.Context, context.CancelFunc) {
+	living, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(p.life, cancel)
+	return living, func() {
+		stop()
+		cancel()
+	}
+}
+
+// ended returns why Run stopped in a pause: nil when its context ended.
+func (p *CutPublisher) ended(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return p.errClosed()
+}
+
+func (p *CutPublisher) errClosed() error {
+	return fmt.Errorf("kafka: publish cut of %q: %w", p.group, ErrClosed)
 }
 
 // permanent reports whether trying again is of no use.
@@ -158,9 +188,11 @@ func (p *CutPublisher) permanent(err error) bool {
 	return errors.As(err, new(*AccessError)) || errors.As(err, new(*columnar.TopicError)) && !columnar.IsRetriable(err)
 }
 
-// Close resigns the leadership and ends the clients. A second Close does
+// Close ends the calls that are under way, with an error that matches
+// [ErrClosed], resigns the leadership and ends the clients. A second Close does
 // nothing.
 func (p *CutPublisher) Close() error {
+	p.end()
 	p.turn <- struct{}{}
 	defer func() { <-p.turn }()
 	if p.closed {
@@ -200,6 +232,16 @@ func (p *CutPublisher) drop() {
 }
 
 func (p *CutPublisher) publish(ctx context.Context, every time.Duration) (columnar.BarrierCut, error) {
+	living, cancel := p.living(ctx)
+	defer cancel()
+	cut, err := p.publishInTurn(living, every)
+	if err != nil && p.life.Err() != nil && !errors.Is(err, ErrClosed) {
+		return cut, errors.Join(p.errClosed(), err)
+	}
+	return cut, err
+}
+
+func (p *CutPublisher) publishInTurn(ctx context.Context, every time.Duration) (columnar.BarrierCut, error) {
 	select {
 	case p.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -207,7 +249,7 @@ func (p *CutPublisher) publish(ctx context.Context, every time.Duration) (column
 	}
 	defer func() { <-p.turn }()
 	if p.closed {
-		return columnar.BarrierCut{}, fmt.Errorf("kafka: publish cut of %q: %w", p.group, ErrClosed)
+		return columnar.BarrierCut{}, p.errClosed()
 	}
 	if p.fenced != nil {
 		return columnar.BarrierCut{}, p.fenced

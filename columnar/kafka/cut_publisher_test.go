@@ -324,3 +324,35 @@ func TestPublisherChecksItsArguments(t *testing.T) {
 		t.Errorf("Run without an interval = %v, want %q", err, want)
 	}
 }
+
+func TestCloseEndsPublishersThatWaitForTheLeadership(t *testing.T) {
+	ctx, cancel := context.WithCancel(within(t))
+	defer cancel()
+	waiting := make(chan struct{}, 2)
+	p, err := kafka.NewCutPublisher("g", []string{"a"}, kafka.WithLeadership(func(ctx context.Context) (kafka.Leadership, error) {
+		waiting <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}))
+	if err != nil {
+		t.Fatalf("new publisher: %v", err)
+	}
+	results := make(chan error, 2)
+	go func() {
+		_, err := p.Publish(ctx)
+		results <- err
+	}()
+	go func() { results <- p.Run(ctx, time.Hour) }()
+	<-waiting
+	if err := p.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if err := ctx.Err(); err != nil {
+		t.Errorf("Close waited for the publishers: %v", err)
+	}
+	for range 2 {
+		if err := <-results; !errors.Is(err, kafka.ErrClosed) {
+			t.Errorf("a publisher that waits ends with %v, want ErrClosed", err)
+		}
+	}
+}
