@@ -150,9 +150,6 @@ func (e *TransactionTimeoutError) Unwrap() error { return e.Err }
 type transientError struct {
 	err error
 
-	// unanswered says that the request may have taken effect.
-	unanswered bool
-
 	// doubtful says that the failure looks like one of the configuration, so
 	// that a few attempts are enough.
 	doubtful bool
@@ -211,7 +208,7 @@ func mayHaveHappened(code int16) bool {
 
 // answerError turns a code that asks for patience into a transient error.
 func answerError(code int16) *transientError {
-	return &transientError{err: kerr.ErrorForCode(code), unanswered: mayHaveHappened(code)}
+	return &transientError{err: kerr.ErrorForCode(code)}
 }
 
 // connectionError classifies a request without an answer.
@@ -220,7 +217,7 @@ func connectionError(ctx context.Context, err error) error {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case ctx.Err() != nil:
-		return &transientError{err: err, unanswered: true}
+		return &transientError{err: err}
 	case errors.Is(err, kgo.ErrClientClosed):
 		return ErrTransportClosed
 	case errors.As(err, &certificate):
@@ -230,11 +227,11 @@ func connectionError(ctx context.Context, err error) error {
 		case reactDenied:
 			return &AuthorizationError{Resource: "the cluster", Err: err}
 		case reactRetry:
-			return &transientError{err: err, unanswered: true}
+			return &transientError{err: err}
 		}
 		return err
 	}
-	return &transientError{err: err, unanswered: true, doubtful: !passes(err)}
+	return &transientError{err: err, doubtful: !passes(err)}
 }
 
 // passes reports whether a failed connection is a sign of a broker that comes

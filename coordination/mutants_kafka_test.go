@@ -281,7 +281,7 @@ var kafkaMutants = []mutant{
 	},
 	{
 		name: "an answer that was lost ends the write", file: "kafka_errors.go",
-		old:   "\treturn &transientError{err: err, unanswered: true, doubtful: !passes(err)}\n",
+		old:   "\treturn &transientError{err: err, doubtful: !passes(err)}\n",
 		new:   "\treturn err\n",
 		tests: "TestKafkaTransportSurvivesLosses/EndTxn,_0_requests_and_1_answers",
 		says:  "write \"second\"",

@@ -218,8 +218,8 @@ var termMutants = []mutant{
 	},
 	{
 		name: "resign before the work is done", file: "run.go",
-		old:   "worked := callbacks.OnAcquired(work, l)",
-		new:   "go func() { <-ctx.Done(); l.Resign(context.Background()) }()\n\tworked := callbacks.OnAcquired(work, l)",
+		old:   "worked := e.work(work, l, callbacks.OnAcquired)",
+		new:   "go func() { <-ctx.Done(); l.Resign(context.Background()) }()\n\tworked := e.work(work, l, callbacks.OnAcquired)",
 		tests: "TestRunFinishesTheWork",
 		says:  "the lease was cleared while the work went on",
 	},

@@ -119,7 +119,8 @@ func (p *CutPublisher) Publish(ctx context.Context) (columnar.BarrierCut, error)
 }
 
 // Run publishes a cut at once and then one every so often, until ctx ends,
-// which is no error, or the publisher is closed. Failures that may pass are retried with a growing pause.
+// which is no error, or the publisher is closed. Failures that may pass are
+// retried with a growing pause.
 // With [WithLeadership] it waits for the leadership, resigns when it returns,
 // and waits again after losing it; an error of the election ends it unless the
 // error is retriable. Without, a [columnar.FencedError] ends it.
