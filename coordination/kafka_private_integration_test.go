@@ -228,6 +228,7 @@ func newTenure(t *testing.T, s *stage, topic string, duration time.Duration) *te
 	t.Helper()
 	lease := leaseConfig(t, duration, min(duration/4, 2*time.Second), duration/4)
 	n := &tenure{role: role(t, unique("role")), standby: make(chan outcome, 1)}
+	s.ready(t, n.role)
 	n.transport = s.transport(t, lease, reporting(&n.requests))
 	options := []coordination.Option{coordination.WithLeaseConfig(lease), coordination.WithPollInterval(200 * time.Millisecond)}
 	n.held = acquire(t, n.transport, n.role, "node-1", topic, options...)

@@ -5,7 +5,9 @@ package coordination_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -160,6 +162,47 @@ func (s *stage) describe(tb testing.TB, role coordination.Role) coordination.Fen
 		tb.Fatalf("describe %s: %v", role, err)
 	}
 	return token(tb, state.ProducerID, state.ProducerEpoch)
+}
+
+// ready waits until the coordinator of a role answers the first mint it is
+// asked for. One of a new cluster refuses it while its part of the transaction
+// log loads, and until it was given a block of producer ids.
+func (s *stage) ready(tb testing.TB, role coordination.Role) {
+	tb.Helper()
+	client := s.client(tb)
+	ctx := within(tb, patience)
+	id := unique("any")
+	mint := kmsg.NewPtrInitProducerIDRequest()
+	mint.TransactionalID, mint.TransactionTimeoutMillis = &id, 1000
+	mint.ProducerID, mint.ProducerEpoch = -1, -1
+	ask := kmsg.NewPtrDescribeTransactionsRequest()
+	ask.TransactionalIDs = []string{role.String()}
+	busy := []error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.ConcurrentTransactions}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		minted, err := mint.RequestWith(ctx, client)
+		if err == nil {
+			err = kerr.ErrorForCode(minted.ErrorCode)
+		}
+		if err == nil {
+			var described *kmsg.DescribeTransactionsResponse
+			if described, err = ask.RequestWith(ctx, client); err == nil {
+				err = kerr.ErrorForCode(described.TransactionStates[0].ErrorCode)
+			}
+		}
+		switch {
+		case err == nil, errors.Is(err, kerr.TransactionalIDNotFound):
+			return
+		case !slices.Contains(busy, err):
+			tb.Fatalf("wait for the coordinator of %s: %v", role, err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			tb.Fatalf("the coordinator of %s is not ready: %v", role, err)
+		}
+	}
 }
 
 // at names a partition.

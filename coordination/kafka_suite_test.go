@@ -66,7 +66,7 @@ func suiteOneToken(t *testing.T, s *stage) {
 	var requests wire
 	transport := s.transport(t, standardConfig(t), reporting(&requests))
 	ctx := within(t, patience)
-	// The coordinator of a new cluster is ready once it answers.
+	s.ready(t, r)
 	if minted, held, err := transport.DescribeEpoch(ctx, r); held || err != nil {
 		t.Errorf("before the first acquisition: %s, %v, %v", minted, held, err)
 	}

@@ -66,6 +66,7 @@ func TestKafkaTransportTracksAnEpochThatMoves(t *testing.T) {
 // transaction.
 func tracks(t *testing.T, s *stage, r coordination.Role) {
 	topic := s.compacted(t, 1)
+	s.ready(t, r)
 	var requests wire
 	var mu sync.Mutex
 	var told []string
