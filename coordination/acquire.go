@@ -75,14 +75,9 @@ func (e *elector) compete(ctx context.Context, c *candidate) (*Leadership, error
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		r, err := e.read(ctx)
+		r, next, extent, err := e.look(ctx, c)
 		if err != nil {
 			return nil, err
-		}
-		next, extent := c.read(r)
-		if next == stepDescribe {
-			token, taken, err := e.describe(ctx)
-			next, extent = c.described(token, taken || err != nil, e.now())
 		}
 		switch next {
 		case stepRegister:
@@ -96,9 +91,6 @@ func (e *elector) compete(ctx context.Context, c *candidate) (*Leadership, error
 			e.observers.duplicated(e.role, e.member, r.state.Lease.Token)
 			return nil, e.failed("lease "+r.state.Lease.Token.String()+" is in its name", ErrDuplicateMember)
 		case stepMint:
-			if c.stale(e.now()) {
-				continue
-			}
 			if l, err := e.challenge(ctx, c); l != nil || err != nil {
 				return l, err
 			}
@@ -106,10 +98,40 @@ func (e *elector) compete(ctx context.Context, c *candidate) (*Leadership, error
 	}
 }
 
+// look reads the role and asks the candidate what comes next. The extent is that
+// of a wait.
+func (e *elector) look(ctx context.Context, c *candidate) (r reading, next step, extent time.Duration, err error) {
+	if r, err = e.read(ctx); err != nil {
+		return reading{}, stepWait, 0, err
+	}
+	next, extent = c.read(r)
+	if next == stepDescribe {
+		token, taken, err := e.describe(ctx)
+		next, extent = c.described(token, taken || err != nil, e.now())
+	}
+	return r, next, extent, nil
+}
+
+// errNotDue ends a mint that is not due any more.
+var errNotDue = errors.New("the role changed before the mint")
+
+// confirm looks at the role again before a mint. It returns errNotDue when
+// something else is to do by now.
+func (e *elector) confirm(ctx context.Context, c *candidate) error {
+	_, next, _, err := e.look(ctx, c)
+	if err == nil && next != stepMint {
+		err = errNotDue
+	}
+	return err
+}
+
 // challenge mints and writes the first lease. It returns neither a leadership
-// nor an error when another member was faster.
+// nor an error when another member was faster, or a look at the role is due.
 func (e *elector) challenge(ctx context.Context, c *candidate) (*Leadership, error) {
-	token, err := e.mint(ctx)
+	token, err := e.mint(ctx, c)
+	if errors.Is(err, errNotDue) {
+		return nil, nil
+	}
 	if err == nil {
 		c.won(token)
 		if logged := c.last.state.Lease; logged != nil && !token.Supersedes(logged.Token) {
@@ -139,6 +161,9 @@ func (e *elector) claim(ctx context.Context, token FencingToken) (*Leadership, e
 	taken := e.now()
 	first := &grant{timing: e.lease.Timing(e.lease.Grant(e.member, token, taken.wall)), taken: taken}
 	offset, err := e.writeLease(write, first.timing.lease)
+	if err == nil && isOver(e.superseded(token)) {
+		err = e.failed("take the role", errNewerEpoch)
+	}
 	if err != nil {
 		if !errors.Is(err, ErrFenced) {
 			clear, cancel := e.final(ctx)

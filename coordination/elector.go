@@ -136,11 +136,33 @@ func (e *elector) append(ctx context.Context, operation Operation, member Member
 	return nil
 }
 
-// mint takes the epoch of the role.
-func (e *elector) mint(ctx context.Context) (FencingToken, error) {
+// mint takes the epoch of the role, for as long as the candidate is to. A
+// request to mint can wait for long: behind another mint, for a coordinator that
+// is not ready, through an outage. Meanwhile somebody else may have taken the
+// role, and a late mint would depose a healthy holder.
+func (e *elector) mint(ctx context.Context, c *candidate) (FencingToken, error) {
 	const high = 30000
+	var refused error
+	still := func(ctx context.Context) error {
+		refused = e.confirm(ctx, c)
+		return refused
+	}
 	began := e.now()
-	token, err := e.transport.AcquireEpoch(ctx, e.role)
+	var token FencingToken
+	var err error
+	if checked, ok := e.transport.(CheckedCoordinator); ok {
+		token, err = checked.AcquireEpochWhile(ctx, e.role, still)
+	} else {
+		if c.stale(began) {
+			err = still(ctx)
+		}
+		if err == nil {
+			token, err = e.transport.AcquireEpoch(ctx, e.role)
+		}
+	}
+	if err != nil && refused != nil {
+		return NoEpoch, refused
+	}
 	if err != nil {
 		token = NoEpoch
 	}
@@ -203,6 +225,28 @@ func (e *elector) putLease(ctx context.Context, operation Operation, token Fenci
 func (e *elector) release(minted FencingToken) {
 	if releaser, ok := e.transport.(Releaser); ok {
 		releaser.Release(e.role, minted)
+	}
+}
+
+// errNewerEpoch is the fence that a transport tells of by itself.
+var errNewerEpoch = fmt.Errorf("%w: the transport saw a newer epoch", ErrFenced)
+
+// superseded returns the channel that closes with a token, or nil when the
+// transport does not tell.
+func (e *elector) superseded(minted FencingToken) <-chan struct{} {
+	if notifier, ok := e.transport.(SupersessionNotifier); ok {
+		return notifier.Superseded(e.role, minted)
+	}
+	return nil
+}
+
+// isOver reports whether a channel that says so is closed.
+func isOver(over <-chan struct{}) bool {
+	select {
+	case <-over:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -32,7 +32,7 @@ func (t *KafkaTransport) Append(ctx context.Context, partition TopicPartition, k
 	}
 	batch := newBatch(partition, GuardedRecord{Key: key, Value: value})
 	batch.seal(NoEpoch, -1, time.Now().UnixMilli())
-	request := request{operation: "Produce", subject: partition.String(), pace: quickPace}
+	request := request{operation: "Produce", subject: partition.String()}
 	err = t.persist(call, request, func(ctx context.Context) error { return t.appendOnce(ctx, batch) })
 	if failed, ok := err.(*KafkaError); ok && batch.unknown {
 		failed.Err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, failed.Err)

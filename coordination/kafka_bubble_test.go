@@ -189,6 +189,10 @@ func TestEndOfAnOutageIsNoticedSoon(t *testing.T) {
 				}
 			}
 		},
+		"a mint": func(c *contender, ctx context.Context) error {
+			_, err := c.transport.AcquireEpoch(ctx, c.role)
+			return err
+		},
 		"a check of the topic": func(c *contender, ctx context.Context) error {
 			return c.transport.EnsureTopic(ctx, c.topic, 1)
 		},

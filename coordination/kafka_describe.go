@@ -82,7 +82,6 @@ func (t *KafkaTransport) describe(ctx context.Context, role Role) (epochState, e
 	request := request{
 		operation: "DescribeTransactions",
 		subject:   roleSubject(role),
-		pace:      quickPace,
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, describePatience, errNoAnswer)
 	defer cancel()

@@ -95,7 +95,12 @@ func (e *TopicError) Error() string {
 func (e *TopicError) Unwrap() error { return e.Err }
 
 // Retriable reports whether the topic may become usable by itself.
-func (e *TopicError) Retriable() bool { return kerr.IsRetriable(e.Err) }
+func (e *TopicError) Retriable() bool { return kerr.IsRetriable(e.Err) || isOutdated(e.Err) }
+
+// isOutdated reports whether a broker refused the version of a request. It was
+// replaced by one of another release since its versions were learnt, and the
+// next mint learns them again.
+func isOutdated(err error) bool { return errors.Is(err, kerr.UnsupportedVersion) }
 
 // TopicConfigError reports a coordination topic that exists with other
 // settings than coordination needs.
@@ -156,6 +161,10 @@ type transientError struct {
 
 	// missing says that the brokers do not know the topic.
 	missing bool
+
+	// spent says that the attempt may have used something up, so that the
+	// next one is not made in haste.
+	spent bool
 }
 
 func (e *transientError) Error() string { return e.err.Error() }
@@ -204,6 +213,15 @@ func mayHaveHappened(code int16) bool {
 		return true
 	}
 	return false
+}
+
+// spent marks a failure that asking again may settle as one of an attempt that
+// may have used something up.
+func spent(err error) error {
+	if again, transient := err.(*transientError); transient {
+		again.spent = true
+	}
+	return err
 }
 
 // answerError turns a code that asks for patience into a transient error.

@@ -20,6 +20,12 @@ type versionFloors map[kmsg.Key]int16
 
 // under returns the stage with brokers that admit to no older versions.
 func (f versionFloors) under(s *stage) *stage {
+	return changing(s, func() versionFloors { return f })
+}
+
+// changing returns the stage with brokers whose oldest versions are those of the
+// moment a connection is made.
+func changing(s *stage, floors func() versionFloors) *stage {
 	dial := s.dial
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
@@ -29,7 +35,7 @@ func (f versionFloors) under(s *stage) *stage {
 		if err != nil {
 			return nil, err
 		}
-		return &flooredConn{Conn: conn, floors: f, asked: make(map[uint32]int16)}, nil
+		return &flooredConn{Conn: conn, floors: floors(), asked: make(map[uint32]int16)}, nil
 	}
 	return &stage{brokers: s.brokers, fake: s.fake, dial: floored, opts: []kgo.Opt{kgo.Dialer(floored)}}
 }

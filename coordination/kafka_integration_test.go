@@ -29,11 +29,16 @@ func TestKafkaTransportTracksAnEpochThatMovesOnKafka(t *testing.T) {
 	for name, floors := range gone {
 		t.Run(name, func(t *testing.T) {
 			s := floors.under(sharedStage(t))
-			tracks(t, s, role(t, unique("role")))
+			tracks(t, s, role(t, unique("role")), 1)
 			contestsHere(t, s)
 		})
 	}
+	t.Run("whatever the version", func(t *testing.T) {
+		tracks(t, movingBrokers{}.under(sharedStage(t)), role(t, unique("role")), 1)
+	})
 }
+
+func TestKafkaTransportTakesNoEpochOnSilenceOnKafka(t *testing.T) { silentRival(t, sharedStage(t)) }
 
 // A transactional producer of another program that uses the role's name as its
 // transactional id takes the role like a member, and moves its epoch on.

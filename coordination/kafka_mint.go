@@ -22,7 +22,11 @@ const settingMaxTimeout = "transaction.max.timeout.ms"
 // It waits while the coordinator aborts a transaction of the last holder, and
 // through outages, until ctx ends. A request whose answer is lost is sent
 // again; only the token of the last answer is returned, and the epochs before
-// it are burnt. Mints of one role over one transport take turns.
+// it are burnt. The more of them there may be, the longer it waits in between,
+// 7.5 seconds at most. Where no epoch can be burnt it tries again within a
+// second: while no broker is reached, or the coordinator is not ready, as that
+// of a new cluster until it has a block of producer ids. Mints of one role over
+// one transport take turns.
 //
 // An answer that another request for the role was faster is an error that
 // matches [ErrFenced].
@@ -30,6 +34,14 @@ const settingMaxTimeout = "transaction.max.timeout.ms"
 // A lease longer than the brokers accept as transaction timeout is a
 // [*TransactionTimeoutError], unless half of it is accepted.
 func (t *KafkaTransport) AcquireEpoch(ctx context.Context, role Role) (FencingToken, error) {
+	return t.AcquireEpochWhile(ctx, role, nil)
+}
+
+// AcquireEpochWhile is [KafkaTransport.AcquireEpoch] for as long as still
+// agrees; see [CheckedCoordinator]. It asks once the turn has come, the
+// coordinator is known and the connection to it is open, so that the request
+// follows at once. A nil still agrees to every request.
+func (t *KafkaTransport) AcquireEpochWhile(ctx context.Context, role Role, still func(ctx context.Context) error) (FencingToken, error) {
 	if role == (Role{}) {
 		return NoEpoch, errZeroRole
 	}
@@ -38,58 +50,81 @@ func (t *KafkaTransport) AcquireEpoch(ctx context.Context, role Role) (FencingTo
 		return NoEpoch, err
 	}
 	defer leave()
-	request := request{operation: "InitProducerId", subject: roleSubject(role), pace: mintPace}
+	request := request{operation: "InitProducerId", subject: roleSubject(role)}
 	pass, err := t.terms.mint(call, role)
 	if err != nil {
 		return NoEpoch, request.failed(err)
 	}
 	defer pass()
-	token, requests, err := t.mint(call, request, role)
+	m, err := t.mint(call, request, role, still)
 	if err != nil {
 		return NoEpoch, err
 	}
-	tracking := t.Mode() == EpochModeTracking || !t.pinnable()
-	if term := t.terms.install(role, token, tracking); tracking {
-		t.setMode(EpochModeTracking, term)
+	tracking := t.Mode() == EpochModeTracking || !m.floor.pinnable()
+	if term := t.terms.install(role, m.token, m.floor, tracking); tracking {
+		t.tracks(term)
 	}
 	if hook := t.options.Hooks.Minted; hook != nil {
-		hook(role, token, requests)
+		hook(role, m.token, m.requests)
 	}
-	return token, nil
+	return m.token, nil
 }
 
-// mint returns the token and the number of requests it took.
-func (t *KafkaTransport) mint(ctx context.Context, request request, role Role) (FencingToken, int, error) {
+// mint is an epoch that the coordinator of a role gave out.
+type mint struct {
+	token    FencingToken
+	floor    versionFloor
+	requests int // that it took
+}
+
+// mint mints an epoch. The error of still is returned as it is.
+func (t *KafkaTransport) mint(ctx context.Context, request request, role Role, still func(context.Context) error) (mint, error) {
 	want := transactionTimeout(t.lease)
 	timeout := want
-	token, requests := NoEpoch, 0
-	err := t.persist(ctx, request, func(ctx context.Context) error {
-		if err := t.learnVersions(ctx, role); err != nil {
+	var m mint
+	var refused error
+	err := t.persist(ctx, request, func(ctx context.Context) (err error) {
+		if m.floor, err = t.learnVersions(ctx, role); err != nil {
 			return err
 		}
 		ask := kmsg.NewPtrInitProducerIDRequest()
 		ask.TransactionalID = &role.name
 		ask.TransactionTimeoutMillis = int32(timeout / time.Millisecond)
 		ask.ProducerID, ask.ProducerEpoch = -1, -1
+		sent := false
 		code, err := t.coordinated(ctx, t.clients.pinned, role, func(to kmsg.Requestor) (int16, error) {
-			requests++
+			if still != nil {
+				if refused = still(ctx); refused != nil {
+					return 0, nil
+				}
+			}
+			sent = true
+			m.requests++
 			answer, err := ask.RequestWith(ctx, to)
 			if err != nil {
 				return 0, err
 			}
-			token = FencingToken{producerID: answer.ProducerID, producerEpoch: answer.ProducerEpoch}
+			m.token = FencingToken{producerID: answer.ProducerID, producerEpoch: answer.ProducerEpoch}
 			return answer.ErrorCode, nil
 		})
-		if err != nil {
+		switch {
+		case refused != nil:
+			return refused
+		case err != nil && sent:
+			return spent(err)
+		case err != nil:
 			return err
 		}
 		switch reactTo(code) {
 		case reactDone:
-			return checkPair(token.producerID, token.producerEpoch)
+			return checkPair(m.token.producerID, m.token.producerEpoch)
 		case reactDenied:
 			return idDenied(role, "WRITE", code)
 		case reactRetry, reactArbitrate:
-			return answerError(code)
+			if mintsNothing(code) {
+				return answerError(code)
+			}
+			return spent(answerError(code))
 		case reactFenced:
 			return fencedError(kerr.ErrorForCode(code))
 		}
@@ -102,10 +137,21 @@ func (t *KafkaTransport) mint(ctx context.Context, request request, role Role) (
 		}
 		return &TransactionTimeoutError{Requested: want, Allowed: t.allowedTimeout(ctx), Err: kerr.ErrorForCode(code)}
 	})
-	if err != nil {
-		return NoEpoch, requests, err
+	if refused != nil {
+		return mint{}, refused
 	}
-	return token, requests, nil
+	return m, err
+}
+
+// mintsNothing reports whether a coordinator that gives this answer moved no
+// epoch: it was not ready, or it is still aborting the transaction of the last
+// holder, for which it moved the epoch once.
+func mintsNothing(code int16) bool {
+	switch kerr.ErrorForCode(code) {
+	case kerr.CoordinatorLoadInProgress, kerr.ConcurrentTransactions:
+		return true
+	}
+	return false
 }
 
 // transactionTimeout returns the transaction timeout of a lease, in whole

@@ -43,6 +43,7 @@ func TestKafkaTransportOnTheTransactionProtocolBeforeKafka4(t *testing.T) {
 	}
 	runSuite(t, s)
 	t.Run("a transaction that outlasts the lease ends the term", func(t *testing.T) { outlast(t, s) })
+	t.Run("another member mints in silence", func(t *testing.T) { silentRival(t, s) })
 }
 
 // private are the tests that need a broker of their own.

@@ -52,7 +52,7 @@ func (t *KafkaTransport) ReadPrefix(ctx context.Context, partition TopicPartitio
 		return nil, false, err
 	}
 	defer leave()
-	request := request{operation: "Fetch", subject: partition.String(), pace: quickPace}
+	request := request{operation: "Fetch", subject: partition.String()}
 	log := t.logs.of(partition)
 	pass, err := log.take(call)
 	if err != nil {

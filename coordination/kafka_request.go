@@ -16,10 +16,12 @@ import (
 type pace struct{ first, most time.Duration }
 
 var (
-	// quickPace is for what a coordinator finishes within milliseconds.
+	// quickPace keeps the wait below a second, so that the end of an outage is
+	// noticed soon.
 	quickPace = pace{10 * time.Millisecond, 500 * time.Millisecond}
 
-	// mintPace is slower: every attempt may burn an epoch.
+	// mintPace is for attempts that may have burnt an epoch. It counts those
+	// alone.
 	mintPace = pace{50 * time.Millisecond, 5 * time.Second}
 )
 
@@ -51,11 +53,10 @@ const (
 // errNoAnswer ends what has a bound of its own.
 var errNoAnswer = errors.New("no answer in time")
 
-// request says what is asked for, and how patiently.
+// request says what is asked for.
 type request struct {
 	operation string
 	subject   string
-	pace      pace
 }
 
 // failed wraps the final error of a request. Errors that name their element
@@ -70,7 +71,8 @@ func (r request) failed(err error) error {
 		return err
 	}
 	final := errors.Is(err, ErrTransportClosed) || errors.Is(err, context.Canceled)
-	return &KafkaError{Operation: r.operation, Subject: r.subject, Err: err, transient: transient && !final}
+	transient = transient && !final || isOutdated(err)
+	return &KafkaError{Operation: r.operation, Subject: r.subject, Err: err, transient: transient}
 }
 
 // ended is the error of a call whose context ended, after the last failure. A
@@ -95,6 +97,7 @@ func endsWithContext(err error) bool {
 // persist calls attempt until it succeeds, fails for good, or the context
 // ends. An attempt says with a [*transientError] that another one may help.
 func (t *KafkaTransport) persist(ctx context.Context, r request, attempt func(context.Context) error) error {
+	uses := 0                // attempts that may have used something up
 	doubts, denials := 0, 0  // in a row
 	var denied time.Time     // the first of the denials
 	var last *transientError // the last failure that is not the end of ctx
@@ -133,7 +136,12 @@ func (t *KafkaTransport) persist(ctx context.Context, r request, attempt func(co
 		if hook := t.options.Hooks.Retried; hook != nil {
 			hook(r.operation, err)
 		}
-		if !pause(ctx, r.pace.wait(n)) {
+		wait := quickPace.wait(n)
+		if again.spent {
+			uses++
+			wait = mintPace.wait(uses)
+		}
+		if !pause(ctx, wait) {
 			return r.failed(ended(ctx, last))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 type kafkaTerm struct {
 	role   Role
 	minted FencingToken
+	floor  versionFloor
 	over   chan struct{} // closed when the epoch is known to be superseded
 
 	current atomic.Pointer[FencingToken]
@@ -156,10 +157,11 @@ func (r *kafkaTerms) mint(ctx context.Context, role Role) (pass func(), err erro
 
 // install makes a term of a minted token. The term before it is superseded.
 // With tracking it is known that the brokers advance the epoch.
-func (r *kafkaTerms) install(role Role, token FencingToken, tracking bool) *kafkaTerm {
+func (r *kafkaTerms) install(role Role, token FencingToken, floor versionFloor, tracking bool) *kafkaTerm {
 	term := &kafkaTerm{
 		role:      role,
 		minted:    token,
+		floor:     floor,
 		ids:       []int64{token.producerID},
 		over:      make(chan struct{}),
 		turn:      make(chan struct{}, 1),

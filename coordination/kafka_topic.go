@@ -64,7 +64,7 @@ func (t *KafkaTransport) EnsureTopic(ctx context.Context, topic string, partitio
 }
 
 func topicRequest(operation, topic string) request {
-	return request{operation: operation, subject: fmt.Sprintf("topic %q", topic), pace: quickPace}
+	return request{operation: operation, subject: fmt.Sprintf("topic %q", topic)}
 }
 
 // createTopic creates the topic, unless it exists.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,17 +14,10 @@ import (
 
 // A coordinator that advances the epoch with a transaction and one on which
 // another member minted look alike: both hold the next pair. To adopt a pair
-// that another member minted would be to take the role without a mint, so the
-// transport adopts one only on evidence, most of it from the log: the marker
-// that ended its transaction, and that no record of the next epoch follows.
-
-const (
-	// observeTime is how long a coordinator is watched that gives no evidence
-	// but its pair.
-	observeTime = 300 * time.Millisecond
-
-	observeInterval = 25 * time.Millisecond
-)
+// that another member minted would be to lead beside it under one token, so the
+// transport adopts a pair on proof alone: the answer to its own commit, or the
+// marker in the log that ended its transaction under the next epoch. That
+// nobody else shows up is no proof.
 
 // follows reports whether a coordinator can reach a pair from another one at
 // the end of a transaction.
@@ -74,7 +66,8 @@ func (x *transaction) adopt(pair FencingToken) {
 
 // detect finds out, after the first transaction of a term, whether the
 // coordinator advanced the epoch although the request asked for no such thing.
-// An error says that it could not find out.
+// An error says that it could not find out, or that the term is over: without
+// proof that its own transaction moved the epoch, another member may hold it.
 func (x *transaction) detect(ctx context.Context) error {
 	x.term.undecided = true
 	state, err := x.describe(ctx, x.term.role)
@@ -86,89 +79,35 @@ func (x *transaction) detect(ctx context.Context) error {
 		x.decide(false)
 		return nil
 	}
-	evidence := evidenceAgainst
 	if follows(state.pair, current) && state.state != stateOngoing {
-		if evidence, err = x.weigh(ctx, state); err != nil {
+		trace, err := x.trace(ctx, state.pair)
+		switch {
+		case err != nil:
 			return err
+		case trace.marker != markerCommit || trace.later: // another member minted
+		case trace.epoch > current.producerEpoch:
+			x.adopt(state.pair)
+			x.decide(true)
+			return nil
+		case state.state != stateEmpty || !x.tellsStates():
+			x.expectTracking(x.term)
 		}
 	}
-	if evidence == evidenceAgainst {
-		x.terms.end(x.term)
-		return x.request("DescribeTransactions").failed(fencedError(fmt.Errorf("the coordinator holds token %s and not %s", state.pair, current)))
-	}
-	x.adopt(state.pair)
-	x.decide(true)
-	if evidence == evidenceOfSilence {
-		return x.step(ctx)
-	}
-	return nil
-}
-
-// step moves the epoch on with an empty transaction. Whoever minted the adopted
-// pair without a trace is fenced from then on.
-func (x *transaction) step(ctx context.Context) error {
-	if err := x.add(ctx, []TopicPartition{x.term.last.at}); err != nil {
-		return err
-	}
-	return x.end(ctx, true)
+	x.terms.end(x.term)
+	return x.request("DescribeTransactions").failed(fencedError(fmt.Errorf("the coordinator holds token %s and not %s", state.pair, current)))
 }
 
 func (x *transaction) decide(tracking bool) {
 	x.term.undecided, x.term.decided, x.term.tracking = false, true, tracking
-	mode := EpochModeStable
 	if tracking {
-		mode = EpochModeTracking
+		x.tracks(x.term)
+		return
 	}
-	x.setMode(mode, x.term)
-}
-
-// evidence tells who led the coordinator from the pair of a term to the next.
-type evidence int
-
-const (
-	evidenceAgainst   evidence = iota // another member minted
-	evidenceOfOwn                     // the end of the term's own transaction
-	evidenceOfSilence                 // nobody else showed up
-)
-
-// weigh looks for evidence that the end of the term's own transaction led to
-// the state.
-func (x *transaction) weigh(ctx context.Context, state epochState) (evidence, error) {
-	trace, err := x.trace(ctx, state.pair)
-	switch {
-	case err != nil:
-		return evidenceAgainst, err
-	case trace.marker != markerCommit || trace.later:
-		return evidenceAgainst, nil
-	case trace.epoch > x.term.pair().producerEpoch:
-		return evidenceOfOwn, nil // the coordinator ended the transaction under the next epoch
-	case state.state != stateEmpty:
-		return evidenceOfOwn, nil // a mint would have left it empty
-	case x.tellsStates():
-		return evidenceAgainst, nil
-	}
-	// The coordinator calls every id without an open transaction empty. If
-	// another member minted, it writes at once.
-	for began := time.Now(); time.Since(began) < observeTime; {
-		if !pause(ctx, observeInterval) {
-			return evidenceAgainst, x.request("DescribeTransactions").failed(ended(ctx, nil))
-		}
-		again, err := x.describe(ctx, x.term.role)
-		if err != nil {
-			return evidenceAgainst, err
-		}
-		if trace, err = x.trace(ctx, state.pair); err != nil {
-			return evidenceAgainst, err
-		}
-		if again != state || trace.later {
-			return evidenceAgainst, nil
-		}
-	}
-	return evidenceOfSilence, nil
+	x.findStable()
 }
 
 // tellsStates reports whether the coordinator was seen to tell a completed
-// transaction from none.
+// transaction from none. It calls one empty after a mint alone then.
 func (t *KafkaTransport) tellsStates() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

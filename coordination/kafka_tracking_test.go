@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,14 +58,22 @@ func advancing(t *testing.T, r coordination.Role, opts ...kfake.Opt) (*stage, *l
 }
 
 func TestKafkaTransportTracksAnEpochThatMoves(t *testing.T) {
-	r := role(t, "controller")
-	s, _ := advancing(t, r)
-	tracks(t, s, r)
+	t.Run("by a mint", func(t *testing.T) {
+		r := role(t, "controller")
+		s, _ := advancing(t, r)
+		tracks(t, s, r, 2)
+	})
+	t.Run("by the end of a transaction", func(t *testing.T) {
+		tracks(t, movingBrokers{}.under(fakeStage(t)), role(t, "controller"), 2)
+	})
+	t.Run("and the marker shows it", func(t *testing.T) {
+		tracks(t, movingBrokers{marked: true}.under(fakeStage(t)), role(t, "controller"), 1)
+	})
 }
 
 // tracks lets a transport follow the epoch of a role that moves with every
-// transaction.
-func tracks(t *testing.T, s *stage, r coordination.Role) {
+// transaction. It finds that out at the price of some mints.
+func tracks(t *testing.T, s *stage, r coordination.Role, mints int) {
 	topic := s.compacted(t, 1)
 	s.ready(t, r)
 	var requests wire
@@ -105,8 +114,8 @@ func tracks(t *testing.T, s *stage, r coordination.Role) {
 	if !slices.IsSortedFunc(tokens, coordination.FencingToken.Compare) || len(slices.Compact(slices.Clone(tokens))) != len(tokens) {
 		t.Errorf("tokens %v, want them to grow strictly", tokens)
 	}
-	if got := requests.of(kmsg.InitProducerID); got != 1 {
-		t.Errorf("%d InitProducerId requests, want 1", got)
+	if got := requests.of(kmsg.InitProducerID); got != mints {
+		t.Errorf("%d InitProducerId requests, want %d", got, mints)
 	}
 	if got := transport.Mode(); got != coordination.EpochModeTracking {
 		t.Errorf("mode = %s, want %s", got, coordination.EpochModeTracking)
@@ -168,10 +177,7 @@ func TestKafkaTransportFollowsALostAnswerOnlyOnEvidence(t *testing.T) {
 			transport := s.transport(t, standardConfig(t), func(options *coordination.KafkaOptions) {
 				options.ClientOptions = append(options.ClientOptions[:len(options.ClientOptions):len(options.ClientOptions)], kgo.WithHooks(stop))
 			})
-			minted, err := transport.AcquireEpoch(within(t, patience), r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			minted := tracked(t, transport, r, topic)
 			if err := transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("first")); err != nil {
 				t.Fatal(err)
 			}
@@ -196,14 +202,14 @@ func TestKafkaTransportFollowsALostAnswerOnlyOnEvidence(t *testing.T) {
 					return answer, nil, true
 				})
 			}
-			err = transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("third"))
+			err := transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("third"))
 			if errors.Is(err, coordination.ErrFenced) != tt.fenced || !tt.fenced && err != nil {
 				t.Fatalf("the next write: %v, want fenced %v", err, tt.fenced)
 			}
 			if tt.fenced {
 				return
 			}
-			if diff := cmp.Diff([]string{"first", "second", "third"}, s.visible(t, topic, 0)); diff != "" {
+			if diff := cmp.Diff([]string{"probe", "first", "second", "third"}, s.visible(t, topic, 0)); diff != "" {
 				t.Errorf("committed leases mismatch (-want +got):\n%s", diff)
 			}
 			if current, known := transport.CurrentToken(r, minted); !known || current != s.describe(t, r) {
@@ -211,6 +217,27 @@ func TestKafkaTransportFollowsALostAnswerOnlyOnEvidence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tracked mints an epoch over a transport that knows that the epoch moves. It
+// gives a term up to find that out.
+func tracked(t *testing.T, transport *coordination.KafkaTransport, r coordination.Role, topic string) coordination.FencingToken {
+	t.Helper()
+	probe, err := transport.AcquireEpoch(within(t, patience), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := transport.WriteLease(within(t, patience), at(topic, 0), probe, []byte("lease"), []byte("probe")); err != nil {
+		t.Fatal(err)
+	}
+	if current, known := transport.CurrentToken(r, probe); known || transport.Mode() != coordination.EpochModeTracking {
+		t.Fatalf("the term goes on under %s, %v, in mode %s", current, known, transport.Mode())
+	}
+	minted, err := transport.AcquireEpoch(within(t, patience), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return minted
 }
 
 func mintOnly(t *testing.T, other *coordination.KafkaTransport, r coordination.Role, _ string) {
@@ -262,6 +289,80 @@ func TestKafkaTransportTellsAMintFromAMovingEpoch(t *testing.T) {
 	}
 }
 
+// Another member that mints right after the first transaction and does nothing
+// yet leaves no trace, and the coordinator of some clusters tells no state that
+// does. Both members would hold one pair.
+func TestKafkaTransportTakesNoEpochOnSilence(t *testing.T) {
+	silentRival(t, fakeStage(t))
+	t.Run("of a member", func(t *testing.T) { silentRivalOfAMember(t, fakeStage(t)) })
+}
+
+// silentRival mints between the commit of the first transaction of a term and
+// the answer to it.
+func silentRival(t *testing.T, s *stage) {
+	topic, r, network := s.compacted(t, 1), role(t, unique("role")), newLossy()
+	s.ready(t, r)
+	other, transport := s.transport(t, standardConfig(t)), network.over(s).transport(t, standardConfig(t))
+	minted, err := transport.AcquireEpoch(within(t, patience), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	theirs := coordination.NoEpoch
+	network.interpose(kmsg.EndTxn, pinnedEnd, func() {
+		once.Do(func() {
+			if theirs, err = other.AcquireEpoch(within(t, patience), r); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	if err := transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("first")); err != nil {
+		t.Fatalf("the first write is committed, and yet: %v", err)
+	}
+	if current, known := transport.CurrentToken(r, minted); known {
+		t.Errorf("the first member goes on under %s, another one minted %s", current, theirs)
+	}
+	if err := transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("late")); !errors.Is(err, coordination.ErrFenced) {
+		t.Errorf("the next write: %v, want ErrFenced", err)
+	}
+	if err := other.WriteLease(within(t, patience), at(topic, 0), theirs, []byte("lease"), []byte("of another")); err != nil {
+		t.Errorf("the write of the member that minted last: %v", err)
+	}
+	if diff := cmp.Diff([]string{"first", "of another"}, s.visible(t, topic, 0)); diff != "" {
+		t.Errorf("committed leases mismatch (-want +got):\n%s", diff)
+	}
+	// Whatever the transport thinks of the brokers now, it takes the role again.
+	l := acquire(t, transport, r, "node-1", s.compacted(t, 1))
+	if err := l.Renew(within(t, patience)); err != nil {
+		t.Error(err)
+	}
+	if got := s.describe(t, r); got != l.Token() {
+		t.Errorf("the coordinator holds %s, want %s", got, l.Token())
+	}
+}
+
+// silentRivalOfAMember does the same to an acquisition, which hands out no
+// leadership that is over.
+func silentRivalOfAMember(t *testing.T, s *stage) {
+	topic, r, network := s.compacted(t, 1), role(t, unique("role")), newLossy()
+	other := s.transport(t, standardConfig(t))
+	var once sync.Once
+	network.interpose(kmsg.EndTxn, pinnedEnd, func() { once.Do(func() { mintOnly(t, other, r, topic) }) })
+	var ends atomic.Int32
+	l := acquire(t, network.over(s).transport(t, standardConfig(t)), r, "node-1", topic, coordination.WithObserver(coordination.Observer{
+		Ended: func(*coordination.Leadership, error) { ends.Add(1) },
+	}))
+	if err := l.Renew(within(t, patience)); err != nil {
+		t.Errorf("renewal: %v", err)
+	}
+	if got := ends.Load(); got != 0 {
+		t.Errorf("%d leaderships ended, want none", got)
+	}
+	if got := l.MintedToken().ProducerEpoch(); got != 2 {
+		t.Errorf("the leadership began with epoch %d, want 2, after the own first mint and the other's", got)
+	}
+}
+
 func TestKafkaTransportGivesAHalfDoneTransactionUpWhereTheEpochMoves(t *testing.T) {
 	r := role(t, "controller")
 	s, _ := advancing(t, r)
@@ -296,7 +397,44 @@ var gone = map[string]versionFloors{
 func TestKafkaTransportUsesNewerVersionsWhereTheOldOnesAreGone(t *testing.T) {
 	for name, floors := range gone {
 		t.Run(name, func(t *testing.T) {
-			tracks(t, floors.under(fakeStage(t)), role(t, unique("role")))
+			tracks(t, floors.under(fakeStage(t)), role(t, unique("role")), 1)
 		})
+	}
+}
+
+// Brokers are replaced under a running process, by ones that gave the pinned
+// versions up, and back. A term that began before may end; the next one works.
+func TestKafkaTransportLearnsTheVersionsOfReplacedBrokers(t *testing.T) {
+	s, network := fakeStage(t), newLossy()
+	topic, r := s.compacted(t, 1), role(t, "controller")
+	var floors atomic.Pointer[versionFloors]
+	floors.Store(&versionFloors{})
+	transport := changing(network.over(s), func() versionFloors { return *floors.Load() }).transport(t, standardConfig(t))
+	write := func(minted coordination.FencingToken) error {
+		return transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("value"))
+	}
+	minted := coordination.NoEpoch
+	for _, oldest := range []versionFloors{{}, gone["all steps"], {}} {
+		floors.Store(&oldest)
+		network.cut()
+		network.mend()
+		if minted != coordination.NoEpoch {
+			var failed interface{ Retriable() bool }
+			if err := write(minted); err != nil && (!errors.As(err, &failed) || !failed.Retriable()) {
+				t.Errorf("a term under which the brokers were replaced, now with %v: %v, want an error that is worth another try", oldest, err)
+			}
+		}
+		var err error
+		if minted, err = transport.AcquireEpoch(within(t, patience), r); err != nil {
+			t.Fatalf("mint with %v: %v", oldest, err)
+		}
+		for n := range 3 {
+			if err := write(minted); err != nil {
+				t.Fatalf("write %d with %v: %v", n, oldest, err)
+			}
+			if current, known := transport.CurrentToken(r, minted); !known || current != s.describe(t, r) {
+				t.Errorf("after write %d with %v: token %s, %v; the coordinator holds %s", n, oldest, current, known, s.describe(t, r))
+			}
+		}
 	}
 }

@@ -40,7 +40,7 @@ func (e *restart) Error() string { return e.operation + ": " + e.answer.Error() 
 func (e *restart) Unwrap() error { return e.answer }
 
 func (x *transaction) request(operation string) request {
-	return request{operation: operation, subject: roleSubject(x.term.role), pace: quickPace}
+	return request{operation: operation, subject: roleSubject(x.term.role)}
 }
 
 // commit runs the transaction until it is committed or failed.
@@ -153,7 +153,7 @@ func (x *transaction) flush(ctx context.Context, left *kafkaBatch) error {
 
 // add adds partitions to the transaction. The coordinator checks the epoch.
 func (x *transaction) add(ctx context.Context, partitions []TopicPartition) error {
-	if x.versions().add > pinnedAddPartitionsVersion {
+	if x.term.floor.add > pinnedAddPartitionsVersion {
 		return nil // producing adds them
 	}
 	pair := x.term.pair()
@@ -356,7 +356,7 @@ func (x *transaction) unknownOutcome(err error) error {
 // pinned one let a batch extend the transaction by itself, and some brokers do
 // that also for an epoch that they reject.
 func (x *transaction) produceClient() *kgo.Client {
-	if x.versions().produce > pinnedProduceVersion {
+	if x.term.floor.produce > pinnedProduceVersion {
 		return x.clients.plain
 	}
 	return x.clients.pinned

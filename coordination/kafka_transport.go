@@ -60,12 +60,12 @@ type KafkaTransport struct {
 	closed bool
 	mode   EpochMode
 	states bool // the coordinator tells completed transactions from empty ones
-	floor  *versionFloor
 	warned map[string]bool
 }
 
 var (
 	_ Transport            = (*KafkaTransport)(nil)
+	_ CheckedCoordinator   = (*KafkaTransport)(nil)
 	_ EpochTracker         = (*KafkaTransport)(nil)
 	_ LeaseOffsetWriter    = (*KafkaTransport)(nil)
 	_ PrefixReader         = (*KafkaTransport)(nil)
@@ -199,20 +199,42 @@ func (t *KafkaTransport) Mode() EpochMode {
 	return t.mode
 }
 
-// setMode records what the brokers do, and says so when it is unusual.
-func (t *KafkaTransport) setMode(mode EpochMode, term *kafkaTerm) {
+// findStable records that the epoch stays, unless it was seen to move.
+func (t *KafkaTransport) findStable() {
 	t.mu.Lock()
-	first := mode == EpochModeTracking && t.mode != EpochModeTracking
-	if t.mode != EpochModeTracking {
-		t.mode = mode
+	defer t.mu.Unlock()
+	if t.mode == EpochModeUnknown {
+		t.mode = EpochModeStable
 	}
-	t.mu.Unlock()
-	if first {
+}
+
+// findTracking records that the epoch moves, and reports whether that is new.
+func (t *KafkaTransport) findTracking() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := t.mode != EpochModeTracking
+	t.mode = EpochModeTracking
+	return first
+}
+
+// tracks tells that the epoch of a term moves.
+func (t *KafkaTransport) tracks(term *kafkaTerm) {
+	if t.findTracking() {
 		t.logger.Warn("the brokers advance the producer epoch with every transaction; the token of a leadership moves with each write",
 			logRole, term.role.name, logToken, term.pair().String())
 	}
-	if mode == EpochModeTracking && t.options.Hooks.Tracking != nil {
+	if t.options.Hooks.Tracking != nil {
 		t.options.Hooks.Tracking(term.role, term.pair())
+	}
+}
+
+// expectTracking makes the next terms follow the epoch from their first
+// transaction on, where the answer to a commit is the proof that this term
+// lacks.
+func (t *KafkaTransport) expectTracking(term *kafkaTerm) {
+	if t.findTracking() {
+		t.logger.Warn("the producer epoch moved with a transaction, or another member took it; the term is given up, and later ones follow the epoch",
+			logRole, term.role.name, logToken, term.pair().String())
 	}
 }
 

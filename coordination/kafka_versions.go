@@ -27,27 +27,23 @@ func pinnedVersions() *kversion.Versions {
 	return versions
 }
 
-// versionFloor holds the oldest versions that the brokers accept of the
-// requests of a lease.
+// versionFloor holds the oldest versions that the coordinator of a role accepts
+// of the requests of a lease.
 type versionFloor struct{ produce, add, end int16 }
 
-// learnVersions asks the coordinator of a role for its versions, once for the
-// transport. Brokers give up old versions with a major release.
-func (t *KafkaTransport) learnVersions(ctx context.Context, role Role) error {
-	t.mu.Lock()
-	known := t.floor != nil
-	t.mu.Unlock()
-	if known {
-		return nil
-	}
+// learnVersions asks the coordinator of a role for its versions. Brokers give up
+// old versions with a major release, and take them back when that is undone, so
+// every term has its own answer. The question takes the connection of the mint
+// that follows, which then waits for no dial.
+func (t *KafkaTransport) learnVersions(ctx context.Context, role Role) (versionFloor, error) {
 	ask := kmsg.NewPtrApiVersionsRequest()
 	ask.ClientSoftwareName, ask.ClientSoftwareVersion = "kgo", "unknown"
-	if values := t.clients.plain.OptValues(kgo.SoftwareNameAndVersion); len(values) == 2 {
+	if values := t.clients.pinned.OptValues(kgo.SoftwareNameAndVersion); len(values) == 2 {
 		ask.ClientSoftwareName, _ = values[0].(string)
 		ask.ClientSoftwareVersion, _ = values[1].(string)
 	}
 	floor := versionFloor{}
-	_, err := t.coordinated(ctx, t.clients.plain, role, func(to kmsg.Requestor) (int16, error) {
+	_, err := t.coordinated(ctx, t.clients.pinned, role, func(to kmsg.Requestor) (int16, error) {
 		answer, err := ask.RequestWith(ctx, to)
 		if err != nil {
 			return 0, err
@@ -64,27 +60,10 @@ func (t *KafkaTransport) learnVersions(ctx context.Context, role Role) error {
 		}
 		return 0, nil
 	})
-	if err != nil {
-		return err
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.floor = &floor
-	return nil
-}
-
-// versions returns what [KafkaTransport.learnVersions] learned.
-func (t *KafkaTransport) versions() versionFloor {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.floor == nil {
-		return versionFloor{}
-	}
-	return *t.floor
+	return floor, err
 }
 
 // pinnable reports whether the brokers accept the pinned versions.
-func (t *KafkaTransport) pinnable() bool {
-	floor := t.versions()
-	return floor.produce <= pinnedProduceVersion && floor.add <= pinnedAddPartitionsVersion && floor.end <= pinnedEndVersion
+func (f versionFloor) pinnable() bool {
+	return f.produce <= pinnedProduceVersion && f.add <= pinnedAddPartitionsVersion && f.end <= pinnedEndVersion
 }

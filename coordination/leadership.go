@@ -73,17 +73,13 @@ func (l *Leadership) start() {
 	l.started = true
 	l.elector.log().Info("took the role", logToken, l.minted.String(), logSequence, l.Sequence())
 	l.elector.observers.acquired(l)
-	var superseded <-chan struct{}
-	if notifier, ok := l.elector.transport.(SupersessionNotifier); ok {
-		superseded = notifier.Superseded(l.elector.role, l.minted)
-	}
-	select {
-	case <-superseded:
+	superseded := l.elector.superseded(l.minted)
+	if isOver(superseded) {
 		l.supersede()
-	default:
-		go l.keep()
-		go l.watch(superseded)
+		return
 	}
+	go l.keep()
+	go l.watch(superseded)
 }
 
 // Role returns the role that this member holds.

@@ -64,6 +64,13 @@ var invariantMutants = []mutant{
 		says:  "no mint beside a holder", alone: true, steady: true,
 	},
 	{
+		name: "a mint in any state", file: "elector.go",
+		old:   "refused = e.confirm(ctx, c)",
+		new:   "refused = nil",
+		tests: "TestSimulatedElections",
+		says:  "no mint on an old state",
+	},
+	{
 		name: "a standby that waits from now on", file: "evaluate.go",
 		old:   "\t\tchallengeAt = timing.ChallengeAt(rank)\n",
 		new:   "\t\tchallengeAt = max(timing.ChallengeAt(rank), addMillis(nowMillis, extentMillis(config.ChallengeDelay(rank))))\n",

@@ -70,11 +70,11 @@ var ruleMutants = []mutant{
 		says:  "1 calls of append, want 2",
 	},
 	{
-		name: "no second look before a late mint", file: "state.go",
-		old:   "if c.reread || now.since(c.last.began) <= c.settings.poll {",
-		new:   "if true {",
+		name: "no second look before a late mint", file: "elector.go",
+		old:   "if c.stale(began) {",
+		new:   "if false {",
 		tests: "TestStaleEvaluationIsRepeated",
-		says:  "want none and 2",
+		says:  "want none and 3",
 	},
 	{
 		name: "challenge on an incomplete read", file: "state.go",

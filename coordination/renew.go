@@ -171,5 +171,5 @@ func (l *Leadership) watch(superseded <-chan struct{}) {
 }
 
 func (l *Leadership) supersede() {
-	l.end("leadership ended", fmt.Errorf("%w: the transport saw a newer epoch", ErrFenced))
+	l.end("leadership ended", errNewerEpoch)
 }

@@ -37,6 +37,8 @@ const (
 	invResigned invariant = "silence after the resignation"
 	// invCalm: nobody mints beside a holder that renews.
 	invCalm invariant = "no mint beside a holder"
+	// invFresh: nobody mints on an old look at the role.
+	invFresh invariant = "no mint on an old state"
 	// invLiveness: once the faults are over, one member leads, soon.
 	invLiveness invariant = "a leader in time"
 	// invRegisters: a member registers once, and again when it was removed.
@@ -200,6 +202,17 @@ func (c *simChecker) minted(role coordination.Role, mint int, token coordination
 	c.ops = append(c.ops, porcupine.Operation{
 		Input: simInput{role: role, kind: simOpMint, mint: mint}, Call: int64(at), Return: int64(at),
 	})
+}
+
+// mintsOn runs when a process sends a request to mint, of whatever it knows about
+// the role.
+func (c *simChecker) mintsOn(p *simProcess, role coordination.Role) {
+	p.mu.Lock()
+	looked, resumed := p.looked, p.resumed
+	p.mu.Unlock()
+	if age := c.world.now() - looked; age > simPoll && resumed < looked {
+		c.wrong(invFresh, "%s mints an epoch of %s, which it looked at %v before", p.name, role, age)
+	}
 }
 
 // bumped runs when the coordinator moves the pair on by itself.

@@ -26,6 +26,7 @@ type simTraits struct {
 	extraBump   bool          // a mint over an open transaction advances by two
 	markerDelay time.Duration // from the end of a transaction to its markers
 	abortScan   time.Duration // between two looks for timed-out transactions
+	loading     time.Duration // until then the coordinator is not ready to mint
 }
 
 // simCluster is a Kafka cluster as far as an election can see it: a transaction
@@ -205,6 +206,9 @@ func (c *simCluster) mint(role coordination.Role, timeout time.Duration) (coordi
 	c.settle()
 	state := c.states[role]
 	switch {
+	case c.now() < c.traits.loading:
+		c.check.meet(metLoading)
+		return coordination.NoEpoch, 0, errSimBusy
 	case state == nil:
 		state = &simTxn{pid: c.blocks[c.node]}
 		c.blocks[c.node]++

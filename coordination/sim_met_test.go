@@ -31,6 +31,8 @@ const (
 	metTimeout        = "a transaction times out"
 	metRotation       = "a producer id rotates to a larger one"
 	metSmallerID      = "a producer id rotates to a smaller one"
+	metNotDue         = "a mint is not due any more"
+	metLoading        = "a mint waits for a new cluster"
 	metDuel           = "a mint comes before the first lease of the one before"
 	metLateRenewal    = "a lease is renewed after its deadline"
 	metFenced         = "a leadership ends by a fence"
@@ -48,6 +50,6 @@ var simMet = []string{
 	metLostAnswer + "produce", metLostAnswer + "commit", metLostAnswer + "describe", metBusy, metDeaf, metGivesUp, metPause,
 	metRestart, metReplacement, metCut, metClockBack, metClockAhead, metCoordinator, metRemovedHolder, metOpenOther,
 	metBrokers, metOperator, metForgotten, metUpgrade, metMovingEpoch, metOpenMint, metExtraBump, metTimeout, metRotation,
-	metSmallerID, metDuel, metLateRenewal, metFenced, metExpired, metResigned, metFencedWrite, metUnknownOutcome,
+	metSmallerID, metNotDue, metLoading, metDuel, metLateRenewal, metFenced, metExpired, metResigned, metFencedWrite, metUnknownOutcome,
 	metStaleCommand,
 }

@@ -18,6 +18,7 @@ var (
 	errSimTimeout = errors.New("simulated: no answer")
 	errSimBusy    = errors.New("simulated: the coordinator moves")
 	errSimGivesUp = errors.New("simulated: the client gave up")
+	errSimNotDue  = errors.New("simulated: the mint is not due")
 )
 
 // simProcess is one process with its clocks, its network and its Kafka client.
@@ -35,6 +36,7 @@ type simProcess struct {
 	blocked   int           // goroutines that wait for the gate
 	dead      bool          // killed, not to run again
 	resumed   time.Duration // when the last pause ended
+	looked    time.Duration // when it last learnt who holds a role
 	cut       time.Duration // the network is down until then
 	random    map[string]*rand.Rand
 	engines   map[coordination.FencingToken]*simEngine // by minted token
@@ -48,6 +50,7 @@ var (
 	_ coordination.MonotonicClock       = (*simProcess)(nil)
 	_ coordination.StoppableClock       = (*simProcess)(nil)
 	_ coordination.Transport            = (*simProcess)(nil)
+	_ coordination.CheckedCoordinator   = (*simProcess)(nil)
 	_ coordination.EpochTracker         = (*simProcess)(nil)
 	_ coordination.LeaseOffsetWriter    = (*simProcess)(nil)
 	_ coordination.PrefixReader         = (*simProcess)(nil)
@@ -394,17 +397,30 @@ func (e *simEngine) retire() {
 }
 
 func (p *simProcess) AcquireEpoch(ctx context.Context, role coordination.Role) (coordination.FencingToken, error) {
+	return p.AcquireEpochWhile(ctx, role, func(context.Context) error { return nil })
+}
+
+func (p *simProcess) AcquireEpochWhile(ctx context.Context, role coordination.Role, still func(context.Context) error) (coordination.FencingToken, error) {
 	type minted struct {
 		token coordination.FencingToken
 		mint  int
 	}
+	var refused error
 	m, err := retrying(ctx, p, role, "mint", func() (minted, error) {
+		if refused = still(ctx); refused != nil {
+			p.world.check.meet(metNotDue)
+			return minted{}, errSimNotDue
+		}
+		p.world.check.mintsOn(p, role)
 		return simCall(ctx, p, new(simQueue), role, "mint", func() (minted, error) {
 			token, mint, err := p.cluster.mint(role, simLease)
 			return minted{token, mint}, err
 		})
 	})
-	if err != nil {
+	switch {
+	case refused != nil:
+		return coordination.NoEpoch, refused
+	case err != nil:
 		return coordination.NoEpoch, err
 	}
 	e := &simEngine{
@@ -439,6 +455,7 @@ func (p *simProcess) DescribeEpoch(ctx context.Context, role coordination.Role) 
 			return described{token, held}, nil
 		})
 	})
+	p.looks()
 	return d.token, d.held, err
 }
 
@@ -460,8 +477,15 @@ func (p *simProcess) ReadPrefix(ctx context.Context, at coordination.TopicPartit
 	})
 	if err == nil {
 		p.world.check.returned(at, r.records)
+		p.looks()
 	}
 	return r.records, r.complete, err
+}
+
+func (p *simProcess) looks() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.looked = p.world.now()
 }
 
 func (p *simProcess) Append(ctx context.Context, at coordination.TopicPartition, key, value []byte) error {

@@ -94,8 +94,7 @@ type candidate struct {
 
 	last   *reading
 	lease  sighting
-	fences int  // mints in a row that were superseded
-	reread bool // the challenge was evaluated afresh once
+	fences int // mints in a row that were superseded
 
 	// The challenge met an incomplete read, the coordinator told this pair
 	// then, and it was first told at that moment.
@@ -125,7 +124,7 @@ func (c *candidate) read(r reading) (step, time.Duration) {
 		decision = Decision{Action: ActionWait, WaitUntil: state.Lease.Deadline}
 	}
 	if decision.Action == ActionWait {
-		c.reread, c.pinned = false, false
+		c.pinned = false
 		return stepWait, c.pollWithin(untilMillis(r.ended.wall, decision.WaitUntil))
 	}
 	return c.challenge(r)
@@ -257,20 +256,16 @@ func (c *candidate) described(token FencingToken, taken bool, now moment) (step,
 	return stepMint, 0
 }
 
-// stale reports, once for every challenge, that the read behind it is too old
-// to fence a holder on: the process was paused, or the read was slow, and the
-// holder may have renewed since.
+// stale reports whether the last read is too old to fence a holder on: the
+// process was paused, or the read was slow, and the holder may have renewed
+// since.
 func (c *candidate) stale(now moment) bool {
-	if c.reread || now.since(c.last.began) <= c.settings.poll {
-		return false
-	}
-	c.reread = true
-	return true
+	return now.since(c.last.began) > c.settings.poll
 }
 
 // won takes a minted token.
 func (c *candidate) won(token FencingToken) {
-	c.reread, c.pinned = false, false
+	c.pinned = false
 	c.identity.minted = true
 	c.identity.learn(token)
 }
@@ -280,7 +275,6 @@ func (c *candidate) won(token FencingToken) {
 // rival may be gone, and its lease is probably in the log.
 func (c *candidate) fenced() time.Duration {
 	c.fences++
-	c.reread = false
 	if c.fences < 2 {
 		return 0
 	}

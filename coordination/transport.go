@@ -91,14 +91,30 @@ type LeaseWriter interface {
 // retries what a retry settles inside the context of the call, because a
 // failed call ends an acquisition. It never calls back into a [Leadership].
 //
-// A transport may implement any of [EpochTracker], [LeaseOffsetWriter],
-// [PrefixReader], [RecordWriter], [Releaser], [SupersessionNotifier] and
-// [TopicVerifier] as well. Each is found by a type assertion.
+// A transport may implement any of [CheckedCoordinator], [EpochTracker],
+// [LeaseOffsetWriter], [PrefixReader], [RecordWriter], [Releaser],
+// [SupersessionNotifier] and [TopicVerifier] as well. Each is found by a type
+// assertion.
 type Transport interface {
 	Coordinator
 	StateReader
 	Registrar
 	LeaseWriter
+}
+
+// CheckedCoordinator is implemented by a [Transport] that can hold a mint back
+// until the last moment. A mint that waits, for other mints or for a cluster
+// that is not ready, would depose whoever took the role meanwhile.
+type CheckedCoordinator interface {
+	// AcquireEpochWhile is [Coordinator.AcquireEpoch], and asks still right
+	// before every request that may mint: after each wait and each look-up, and
+	// as close to the request as it can. When still returns an error, no further
+	// request goes out, and that error, or one that wraps it, is the result.
+	//
+	// still reads the role over the same transport. AcquireEpochWhile calls it
+	// with a context of its own that ends with ctx, from one goroutine at a
+	// time, and never after it returned.
+	AcquireEpochWhile(ctx context.Context, role Role, still func(ctx context.Context) error) (FencingToken, error)
 }
 
 // EpochTracker is implemented by a [Transport] that writes to brokers which
