@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/krabka-io/krabka-streams-go/coordination"
+	"github.com/krabka-io/krabka-streams-go/internal/kafkatest"
 )
 
 // rivalProcess is a rival in a process of its own, which may be killed and
@@ -32,7 +33,7 @@ func startRival(tb testing.TB, config rivalConfig) *rivalProcess {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	cmd := program("rival", rivalVariable+"="+string(text))
+	cmd := kafkatest.Program("rival", rivalVariable+"="+string(text))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be paused when the test dies
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -3,63 +3,21 @@
 package coordination_test
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"os"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"github.com/krabka-io/krabka-streams-go/coordination"
+	"github.com/krabka-io/krabka-streams-go/internal/kafkatest"
 )
-
-// serveBroker is a fake broker in a process of its own. It prints its address
-// and ends with its standard input.
-func serveBroker() error {
-	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		return err
-	}
-	defer fake.Close()
-	fmt.Println(fake.ListenAddrs()[0])
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
-}
 
 // distantStage is a fake cluster in a process of its own, so that its cost is
 // not the client's.
 func distantStage(tb testing.TB) *stage {
 	tb.Helper()
-	cmd := program("broker")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := in.Close(); err != nil {
-			tb.Error(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			tb.Errorf("broker process: %v", err)
-		}
-	})
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		tb.Fatalf("address of the broker process: %v", err)
-	}
-	return &stage{brokers: []string{strings.TrimSpace(address)}}
+	return &stage{brokers: []string{kafkatest.StartFake(tb)}}
 }
 
 // footprint is what a process uses.

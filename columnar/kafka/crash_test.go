@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/krabka-io/krabka-streams-go/columnar/kafka"
+	"github.com/krabka-io/krabka-streams-go/internal/kafkatest"
 	"github.com/krabka-io/krabka-streams-go/internal/nexgen"
 )
 
@@ -108,7 +109,7 @@ func (j *count) start(t *testing.T, change func(*memberConfig)) *memberProcess {
 		t.Fatal(err)
 	}
 	m := &memberProcess{
-		Cmd:    program("member", memberVariable+"="+string(text)),
+		Cmd:    kafkatest.Program("member", memberVariable+"="+string(text)),
 		lines:  make(chan string, 16),
 		exited: make(chan struct{}),
 	}

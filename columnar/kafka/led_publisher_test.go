@@ -22,6 +22,7 @@ import (
 	"github.com/krabka-io/krabka-streams-go/columnar"
 	"github.com/krabka-io/krabka-streams-go/columnar/kafka"
 	"github.com/krabka-io/krabka-streams-go/coordination"
+	"github.com/krabka-io/krabka-streams-go/internal/kafkatest"
 )
 
 // publisherVariable holds the publisherConfig of a publisher process.
@@ -106,7 +107,7 @@ func startPublisher(t *testing.T, c publisherConfig) *publisherProcess {
 		t.Fatal(err)
 	}
 	p := &publisherProcess{
-		Cmd:    program("publisher", publisherVariable+"="+string(text)),
+		Cmd:    kafkatest.Program("publisher", publisherVariable+"="+string(text)),
 		every:  c.Every,
 		lines:  make(chan string, 64),
 		exited: make(chan struct{}),

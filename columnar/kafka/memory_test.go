@@ -23,6 +23,7 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
 	"github.com/krabka-io/krabka-streams-go/columnar/kafka"
+	"github.com/krabka-io/krabka-streams-go/internal/kafkatest"
 )
 
 const (
@@ -230,7 +231,7 @@ func TestMemoryStaysBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	out, err := program("heavy", memoryVariable+"="+string(text), fmt.Sprintf("GOMEMLIMIT=%d", memoryLimit)).Output()
+	out, err := kafkatest.Program("heavy", memoryVariable+"="+string(text), fmt.Sprintf("GOMEMLIMIT=%d", memoryLimit)).Output()
 	if err != nil {
 		t.Fatalf("the process ended with %v: %s", err, out)
 	}

@@ -17,4 +17,8 @@
 // A test whose service is not there fails. It shares the services with other
 // tests, so it uses names of its own for topics, groups, transactional ids and
 // subjects. A test that crashes its broker starts one with [Start].
+//
+// Tests that need several processes but no real broker turn their own binary
+// into other programs with [Programs], and a fake broker among them with
+// [StartFake].
 package kafkatest

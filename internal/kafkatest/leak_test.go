@@ -3,9 +3,10 @@
 package kafkatest
 
 import (
+	"errors"
 	"testing"
-
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	Programs{"broken": func() error { return errors.New("out of order") }}.Main(m)
+}
