@@ -77,8 +77,6 @@ func describedState(answer *kmsg.DescribeTransactionsResponse) (epochState, int1
 // describe asks the coordinator about a role.
 func (t *KafkaTransport) describe(ctx context.Context, role Role) (epochState, error) {
 	state := epochState{pair: NoEpoch}
-	ask := kmsg.NewPtrDescribeTransactionsRequest()
-	ask.TransactionalIDs = []string{role.name}
 	request := request{
 		operation: "DescribeTransactions",
 		subject:   roleSubject(role),
@@ -86,16 +84,7 @@ func (t *KafkaTransport) describe(ctx context.Context, role Role) (epochState, e
 	ctx, cancel := context.WithTimeoutCause(ctx, describePatience, errNoAnswer)
 	defer cancel()
 	err := t.persist(ctx, request, func(ctx context.Context) error {
-		var found epochState
-		code, err := t.coordinated(ctx, t.clients.plain, role, func(to kmsg.Requestor) (int16, error) {
-			answer, err := ask.RequestWith(ctx, to)
-			if err != nil {
-				return 0, err
-			}
-			var code int16
-			found, code = describedState(answer)
-			return code, nil
-		})
+		found, code, err := t.look(ctx, role)
 		if err != nil {
 			return err
 		}
@@ -109,15 +98,36 @@ func (t *KafkaTransport) describe(ctx context.Context, role Role) (epochState, e
 			return kerr.ErrorForCode(code)
 		}
 		state = found
-		if state.pair != NoEpoch && state.state != stateEmpty && state.state != stateOngoing {
-			t.mu.Lock()
-			t.states = true
-			t.mu.Unlock()
-		}
 		return nil
 	})
 	if err != nil {
 		return epochState{pair: NoEpoch}, err
 	}
 	return state, nil
+}
+
+// look asks the coordinator about a role once. It returns the state and the
+// code of the answer.
+func (t *KafkaTransport) look(ctx context.Context, role Role) (epochState, int16, error) {
+	state := epochState{pair: NoEpoch}
+	ask := kmsg.NewPtrDescribeTransactionsRequest()
+	ask.TransactionalIDs = []string{role.name}
+	code, err := t.coordinated(ctx, t.clients.plain, role, func(to kmsg.Requestor) (int16, error) {
+		answer, err := ask.RequestWith(ctx, to)
+		if err != nil {
+			return 0, err
+		}
+		var code int16
+		state, code = describedState(answer)
+		return code, nil
+	})
+	if err != nil {
+		return epochState{pair: NoEpoch}, 0, err
+	}
+	if state.pair != NoEpoch && state.state != stateEmpty && state.state != stateOngoing {
+		t.mu.Lock()
+		t.states = true
+		t.mu.Unlock()
+	}
+	return state, code, nil
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,19 +18,25 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 	const operation = "EndTxn"
 	asked := x.term.ending // what an earlier request may have done
 	unknown := asked == endingCommit
+	arrived := false
 	var next FencingToken
 	err := x.persist(ctx, x.request(operation), func(ctx context.Context) error {
+		var err error
+		if arrived, err = x.arrived(ctx); err != nil {
+			return err
+		}
 		pair := x.term.pair()
 		ask := kmsg.NewPtrEndTxnRequest()
 		ask.TransactionalID = x.term.role.name
 		ask.ProducerID, ask.ProducerEpoch = pair.producerID, pair.producerEpoch
 		ask.Commit = commit
-		client, sent := x.clients.pinned, false
+		client := x.clients.pinned
 		if x.term.tracking {
 			client = x.clients.plain
 		}
+		var sent time.Time
 		code, err := x.coordinated(ctx, client, x.term.role, func(to kmsg.Requestor) (int16, error) {
-			sent = true
+			sent = time.Now()
 			answer, err := ask.RequestWith(ctx, to)
 			if err != nil {
 				return 0, err
@@ -38,7 +45,10 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 			return answer.ErrorCode, nil
 		})
 		if err != nil {
-			unknown = unknown || sent && commit
+			if !sent.IsZero() && !unsent(err) {
+				x.term.strays.add(sent)
+				unknown = unknown || commit
+			}
 			return err
 		}
 		switch reactTo(code) {
@@ -47,7 +57,12 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 		case reactFenced:
 			return x.fenced(operation, code)
 		case reactArbitrate:
-			return x.arbitrate(ctx, operation, code)
+			err := x.arbitrate(ctx, operation, code)
+			var again *restart
+			if !errors.As(err, &again) && !errors.Is(err, ErrFenced) && code != kerr.TransactionAbortable.Code {
+				unknown = unknown || commit // nobody tells what became of the transaction
+			}
+			return err
 		case reactDenied:
 			return idDenied(x.term.role, "WRITE", code)
 		case reactRetry:
@@ -59,6 +74,7 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 	if err != nil {
 		return x.notEnded(unknown, err)
 	}
+	x.term.strays.settle(arrived)
 	x.term.ending = endingNone
 	if x.term.tracking {
 		return x.follow(ctx, next, unknown)
@@ -69,24 +85,26 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 // notEnded records what a failed end leaves behind.
 func (x *transaction) notEnded(unknown bool, err error) error {
 	var again *restart
-	switch {
-	case errors.As(err, &again):
+	disowned := errors.As(err, &again)
+	if disowned {
 		// The coordinator has no open transaction of this epoch.
+		x.term.strays.settle(false)
 		if x.term.ending != endingAbort {
 			x.term.ending = endingNone
 		}
-		if x.guarded {
-			return x.unknownOutcome(x.request(again.operation).failed(again.answer))
-		}
-		return err
-	case unknown:
+		// What it asks to abort, it did not commit.
+		unknown = unknown || again.answer != kerr.TransactionAbortable
+	} else if unknown {
 		x.term.ending = endingCommit
 		x.term.suspect = true
-		if x.guarded {
-			return x.unknownOutcome(err)
-		}
 	}
-	return err
+	switch {
+	case !unknown:
+		return err
+	case disowned && x.guarded:
+		return x.inDoubt(x.request(again.operation).failed(again.answer))
+	}
+	return x.inDoubt(err)
 }
 
 // settle brings the term to a state in which no transaction is open that must

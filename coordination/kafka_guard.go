@@ -4,6 +4,7 @@ package coordination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -17,6 +18,11 @@ import (
 // be written, the transaction is aborted and nothing becomes visible. When ctx
 // ends before that is known to have happened, the transport goes on in the
 // background, for the duration of the lease at most.
+//
+// After a commit that had to be asked for twice, the first request may still
+// arrive, and would commit what a later transaction has written by then. While
+// it may, records that make more than one batch are held back, for half a lease
+// at most; after that the error is retriable.
 //
 // Where the brokers advance the epoch with every transaction, a transaction
 // that failed halfway cannot be aborted safely; the token is given up then,
@@ -52,6 +58,9 @@ func (t *KafkaTransport) WriteRecords(ctx context.Context, role Role, token Fenc
 	if err == nil {
 		x.decideOnce(call)
 		return nil
+	}
+	if x.risky && (x.written || x.unclear) && !errors.Is(err, ErrOutcomeUnknown) {
+		err = x.inDoubt(err)
 	}
 	if !x.term.superseded() && x.leaveNothing() {
 		if call.Err() == nil {

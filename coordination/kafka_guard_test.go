@@ -25,27 +25,34 @@ import (
 // that fails on demand.
 type guarded struct {
 	*stage
-	network  *lossy
-	stop     *cancelOn
-	retried  atomic.Pointer[func()] // called before a request is sent again
-	l        *coordination.Leadership
-	guard    *coordination.GuardedWriter
-	commands string
+	network   *lossy
+	stop      *cancelOn
+	answered  *onAnswer
+	retried   atomic.Pointer[func()] // called before a request is sent again
+	transport *coordination.KafkaTransport
+	l         *coordination.Leadership
+	guard     *coordination.GuardedWriter
+	commands  string
 }
 
 func newGuarded(t *testing.T, partitions int, opts ...kfake.Opt) *guarded {
 	t.Helper()
-	x := &guarded{stage: fakeStage(t, opts...), network: newLossy(), stop: &cancelOn{}, commands: unique("commands")}
+	return newGuardedOn(t, fakeStage(t, opts...), partitions)
+}
+
+func newGuardedOn(t *testing.T, s *stage, partitions int) *guarded {
+	t.Helper()
+	x := &guarded{stage: s, network: newLossy(), stop: &cancelOn{}, answered: &onAnswer{}, commands: unique("commands")}
 	x.create(t, x.commands, partitions)
-	transport := x.network.over(x.stage).transport(t, standardConfig(t), func(options *coordination.KafkaOptions) {
-		options.ClientOptions = append(options.ClientOptions, kgo.WithHooks(x.stop))
+	x.transport = x.network.over(x.stage).transport(t, standardConfig(t), func(options *coordination.KafkaOptions) {
+		options.ClientOptions = append(options.ClientOptions, kgo.WithHooks(x.stop, x.answered))
 		options.Hooks.Retried = func(string, error) {
 			if retried := x.retried.Load(); retried != nil {
 				(*retried)()
 			}
 		}
 	})
-	x.l = acquire(t, transport, role(t, unique("role")), "node-1", x.compacted(t, 1))
+	x.l = acquire(t, x.transport, role(t, unique("role")), "node-1", x.compacted(t, 1))
 	var err error
 	if x.guard, err = x.l.Guard(); err != nil {
 		t.Fatal(err)

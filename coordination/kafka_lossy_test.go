@@ -3,6 +3,7 @@
 package coordination_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -23,8 +24,15 @@ type lossy struct {
 	mu     sync.Mutex // guards the fields below
 	losses map[kmsg.Key]*loss
 	before map[request]func() // run before an answer is delivered
+	late   map[kmsg.Key]*lateRequest
 	conns  map[net.Conn]bool
 	down   bool
+}
+
+// lateRequest is a request that is to stay on its way, without its connection.
+type lateRequest struct {
+	bytes []byte // nil until there is one
+	dial  func() (net.Conn, error)
 }
 
 // request is a kind of request in one version.
@@ -41,7 +49,7 @@ type loss struct {
 }
 
 func newLossy() *lossy {
-	return &lossy{dial: new(net.Dialer).DialContext, losses: make(map[kmsg.Key]*loss), before: make(map[request]func()), conns: make(map[net.Conn]bool)}
+	return &lossy{dial: new(net.Dialer).DialContext, losses: make(map[kmsg.Key]*loss), before: make(map[request]func()), late: make(map[kmsg.Key]*lateRequest), conns: make(map[net.Conn]bool)}
 }
 
 // over puts the network between a stage and its clients.
@@ -74,6 +82,37 @@ func (l *lossy) lose(key kmsg.Key, requests, answers int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.losses[key] = &loss{requests: requests, answers: answers}
+}
+
+// hold keeps the next request of one kind on its way and breaks its connection.
+// The request arrives when the returned function is called.
+func (l *lossy) hold(key kmsg.Key) (deliver func() error) {
+	late := new(lateRequest)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late[key] = late
+	return func() error {
+		l.mu.Lock()
+		request, dial := late.bytes, late.dial
+		l.mu.Unlock()
+		if request == nil {
+			return errors.New("no request is on its way")
+		}
+		conn, err := dial()
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if _, err := conn.Write(request); err != nil {
+			return err
+		}
+		size := make([]byte, 4)
+		if _, err := io.ReadFull(conn, size); err != nil {
+			return err
+		}
+		_, err = io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(size)))
+		return err
+	}
 }
 
 // calm forgets the losses that are still to come.
@@ -112,14 +151,16 @@ func (l *lossy) DialContext(ctx context.Context, network, address string) (net.C
 		return nil, &net.OpError{Op: "dial", Net: network, Err: errLost}
 	}
 	l.conns[conn] = true
-	return &lossyConn{Conn: conn, network: l}, nil
+	again := func() (net.Conn, error) { return l.dial(context.Background(), network, address) }
+	return &lossyConn{Conn: conn, network: l, again: again}, nil
 }
 
 type lossyConn struct {
 	net.Conn
 	network *lossy
-	answer  atomic.Bool            // the next answer is lost
-	run     atomic.Pointer[func()] // before the next answer
+	again   func() (net.Conn, error) // connects to the same address
+	answer  atomic.Bool              // the next answer is lost
+	run     atomic.Pointer[func()]   // before the next answer
 }
 
 var errLost = errors.New("lost")
@@ -131,7 +172,13 @@ func (c *lossyConn) Write(request []byte) (int, error) {
 		c.network.mu.Lock()
 		c.expect(key, int16(binary.BigEndian.Uint16(request[6:])))
 		next := c.network.losses[key]
+		late := c.network.late[key]
 		switch {
+		case late != nil && late.bytes == nil:
+			late.bytes, late.dial = bytes.Clone(request), c.again
+			c.network.mu.Unlock()
+			_ = c.Conn.Close()
+			return len(request), nil
 		case next == nil:
 		case next.requests > 0:
 			next.requests--

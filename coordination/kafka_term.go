@@ -28,7 +28,8 @@ type kafkaTerm struct {
 	decided   bool // tracking is final
 	undecided bool // a transaction ended, and its effect on the epoch is not known
 	ending    ending
-	suspect   bool // a request to end a transaction may still be under way
+	suspect   bool // the coordinator may not be done with the last transaction
+	strays    strays
 	last      written
 	sequences map[TopicPartition]int32
 

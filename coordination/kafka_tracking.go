@@ -37,19 +37,20 @@ func (x *transaction) follow(ctx context.Context, next FencingToken, repeated bo
 		return nil
 	}
 	if !follows(next, current) {
-		return x.fenced("EndTxn", kerr.ProducerFenced.Code)
+		return x.inDoubt(x.fenced("EndTxn", kerr.ProducerFenced.Code))
 	}
 	if repeated {
 		trace, err := x.trace(ctx, next)
 		if err != nil {
 			x.term.ending = endingCommit
-			if x.guarded {
-				return x.unknownOutcome(err)
-			}
-			return err
+			return x.inDoubt(err)
 		}
 		if trace.marker != markerCommit || trace.later {
-			return x.fenced("EndTxn", kerr.ProducerFenced.Code)
+			fenced := x.fenced("EndTxn", kerr.ProducerFenced.Code)
+			if trace.marker == markerAbort {
+				return fenced
+			}
+			return x.inDoubt(fenced)
 		}
 	}
 	x.adopt(next)

@@ -27,6 +27,8 @@ type transaction struct {
 	guarded bool
 	sent    bool // a batch of this transaction was sent
 	written bool // a batch of this transaction was acknowledged
+	unclear bool // a batch of this transaction may have been appended
+	risky   bool // a request to end an earlier transaction may have ended this one
 }
 
 // restart says that the coordinator disowned the transaction and not the
@@ -53,8 +55,10 @@ func (x *transaction) commit(ctx context.Context) error {
 			return err
 		}
 		request := x.request(again.operation)
-		if x.guarded && x.written {
-			return x.unknownOutcome(request.failed(again.answer))
+		if x.guarded {
+			if err := x.final(again); err != nil {
+				return err
+			}
 		}
 		if again.answer == kerr.OutOfOrderSequenceNumber {
 			if disordered {
@@ -64,6 +68,7 @@ func (x *transaction) commit(ctx context.Context) error {
 		}
 		if x.term.ending == endingAbort {
 			x.restore()
+			x.written, x.unclear = false, false
 		}
 		if hook := x.options.Hooks.Retried; hook != nil {
 			hook(again.operation, again.answer)
@@ -72,6 +77,21 @@ func (x *transaction) commit(ctx context.Context) error {
 			return request.failed(ended(ctx, &transientError{err: again.answer}))
 		}
 	}
+}
+
+// final returns the error of a guarded write that does not begin anew after the
+// answer, or nil.
+func (x *transaction) final(again *restart) error {
+	failed := x.request(again.operation).failed(again.answer)
+	aborts := x.term.ending == endingAbort
+	disowned := !aborts && again.answer == kerr.InvalidTxnState // somebody ended the transaction
+	switch {
+	case (x.written || x.unclear) && (x.risky || disowned):
+		return x.inDoubt(failed)
+	case x.written && !aborts:
+		return failed // to write the batch once more in the open transaction is to write it twice
+	}
+	return nil
 }
 
 // restore replaces every batch that may be in the log of a transaction that is
@@ -96,6 +116,12 @@ func (x *transaction) attempt(ctx context.Context) error {
 	if err := x.settle(ctx); err != nil {
 		return err
 	}
+	if len(x.batches) > 1 {
+		if err := x.outlast(ctx); err != nil {
+			return err
+		}
+	}
+	x.risky = x.risky || x.exposed()
 	partitions := x.partitions()
 	for _, at := range partitions {
 		if left := x.term.unsettled[at]; left != nil && left.discard {
@@ -141,6 +167,9 @@ func (x *transaction) partitions() []TopicPartition {
 // that.
 func (x *transaction) flush(ctx context.Context, left *kafkaBatch) error {
 	at := []TopicPartition{left.at}
+	if err := x.outlast(ctx); err != nil {
+		return err
+	}
 	if err := x.add(ctx, at); err != nil {
 		return err
 	}
@@ -262,6 +291,9 @@ func (x *transaction) send(ctx context.Context, leader int32, heads []*kafkaBatc
 	}
 	x.sent = true
 	answers, err := x.post(ctx, x.produceClient(), &x.term.role.name, leader, heads, ids)
+	for _, batch := range heads {
+		x.unclear = x.unclear || batch.unknown && slices.Contains(x.batches, batch)
+	}
 	if err != nil {
 		return err
 	}
@@ -309,6 +341,9 @@ func (x *transaction) acknowledge(ctx context.Context, batch *kafkaBatch, answer
 		return x.notProduced(at, code)
 	}
 	if code == kerr.MessageTooLarge.Code && len(batch.records) > 1 {
+		if err := x.outlast(ctx); err != nil {
+			return err
+		}
 		first, second := batch.halves()
 		queue[at] = append([]*kafkaBatch{first, second}, queue[at][1:]...)
 		i := slices.Index(x.batches, batch)
@@ -347,8 +382,12 @@ func (x *transaction) arbitrate(ctx context.Context, operation string, code int1
 	return &restart{operation: operation, answer: answer}
 }
 
-// unknownOutcome wraps the error of a guarded write that may be committed.
-func (x *transaction) unknownOutcome(err error) error {
+// inDoubt wraps the error of a guarded write that may be committed. To a lease
+// it is one like any other.
+func (x *transaction) inDoubt(err error) error {
+	if !x.guarded {
+		return err
+	}
 	return &OutcomeUnknownError{Role: x.term.role, Token: x.term.pair(), Err: err}
 }
 

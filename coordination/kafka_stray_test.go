@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coordination_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/krabka-io/krabka-streams-go/coordination"
+)
+
+// The tests of this file are about requests to end a transaction that arrive
+// after the request that repeats them.
+
+const pinnedProduce = 11
+
+// large is a value of which two do not fit into one batch.
+func large(value string) string { return value + strings.Repeat(".", 600_000) }
+
+// short undoes large.
+func short(values []string) []string {
+	cut := []string{}
+	for _, value := range values {
+		cut = append(cut, strings.TrimRight(value, "."))
+	}
+	return cut
+}
+
+// strayed is a guard of which a request to commit is on its way, while its
+// transaction was committed by another one.
+type strayed struct {
+	*guarded
+	deliver func() // the late request, once
+}
+
+func newStrayed(t *testing.T, partitions int, opts ...kfake.Opt) *strayed {
+	t.Helper()
+	x := newGuardedOn(t, virtualStage(t, opts...), partitions)
+	return x.stray(t, func() { x.write(t, x.record(0, "first")) })
+}
+
+// stray holds the commit of a write back, which takes another one then.
+func (x *guarded) stray(t *testing.T, write func()) *strayed {
+	t.Helper()
+	deliver := x.network.hold(kmsg.EndTxn)
+	write()
+	return &strayed{guarded: x, deliver: sync.OnceFunc(func() {
+		if err := deliver(); err != nil {
+			t.Errorf("the late request: %v", err)
+		}
+	})}
+}
+
+// deliverSoon lets the late request arrive after the next batch, or half a
+// second from now, whichever is earlier.
+func (x *strayed) deliverSoon() {
+	x.network.interpose(kmsg.Produce, pinnedProduce, x.deliver)
+	time.AfterFunc(500*time.Millisecond, x.deliver)
+}
+
+func TestLateCommitDoesNotTearTheNextGuardedWriteApart(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		brokers []int // their ports
+		places  []int // of the records
+		want    [][]string
+	}{
+		{"batches of one partition", []int{1}, []int{0, 0}, [][]string{{"first", "0", "1"}}},
+		{"partitions of two brokers", []int{1, 2}, []int{0, 1}, [][]string{{"first", "0"}, {"1"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newStrayed(t, len(tt.brokers), kfake.NumBrokers(len(tt.brokers)), kfake.Ports(tt.brokers...))
+				x.deliverSoon()
+				var records []coordination.GuardedRecord
+				for n, place := range tt.places {
+					records = append(records, x.record(place, large(string(rune('0'+n)))))
+				}
+				x.write(t, records...)
+				x.deliver()
+				for partition, want := range tt.want {
+					if diff := cmp.Diff(want, short(x.visible(t, x.commands, int32(partition)))); diff != "" {
+						t.Errorf("visible in partition %d (-want +got):\n%s", partition, diff)
+					}
+				}
+				if got := x.describe(t, x.l.Role()); got != x.l.MintedToken() {
+					t.Errorf("the coordinator holds %s, want %s", got, x.l.MintedToken())
+				}
+				x.stage.stop(x.transport)
+			})
+		})
+	}
+}
+
+// Only a request that may still be on its way is waited for, and only by writes
+// that it would tear apart.
+func TestGuardedWriteWaitsOnlyForACommitThatMayArrive(t *testing.T) {
+	for _, tt := range []struct {
+		name             string
+		requests, answer int // lost
+		records          int
+		waits            bool
+	}{
+		{"nothing was lost", 0, 0, 2, false},
+		{"the answer was lost", 0, 1, 2, false},
+		{"the request was lost", 1, 0, 2, true},
+		{"the request was lost, one batch", 1, 0, 1, false},
+		{"a request and an answer were lost", 1, 1, 2, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newGuardedOn(t, virtualStage(t), 1)
+				x.network.lose(kmsg.EndTxn, tt.requests, tt.answer)
+				x.write(t, x.record(0, "first"))
+				want, records := []string{"first"}, []coordination.GuardedRecord(nil)
+				for range tt.records {
+					records, want = append(records, x.record(0, large("next"))), append(want, "next")
+				}
+				began := time.Now()
+				x.write(t, records...)
+				if took := time.Since(began); (took >= time.Second) != tt.waits || took > 3*time.Second {
+					t.Errorf("the next write took %v, want a wait %v", took, tt.waits)
+				}
+				if diff := cmp.Diff(want, short(x.visible(t, x.commands, 0))); diff != "" {
+					t.Errorf("visible (-want +got):\n%s", diff)
+				}
+				x.stage.stop(x.transport)
+			})
+		})
+	}
+}
+
+// The longer a request has been on its way, the longer it may still be, but the
+// lease comes first.
+func TestWaitForALateCommitLeavesTheLeaseAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newGuardedOn(t, virtualStage(t), 1)
+		lease, outage := standardConfig(t), 18*time.Second
+		x.network.hold(kmsg.EndTxn)
+		cut := func() {
+			x.retried.Store(nil)
+			x.network.cut()
+			time.AfterFunc(outage, x.network.mend)
+		}
+		x.retried.Store(&cut)
+		x.write(t, x.record(0, "first"))
+		records := []coordination.GuardedRecord{x.record(0, large("0")), x.record(0, large("1"))}
+		began := time.Now()
+		err := x.guard.Write(within(t, patience), records...)
+		var failed *coordination.KafkaError
+		if !errors.As(err, &failed) || !failed.Retriable() || errors.Is(err, coordination.ErrOutcomeUnknown) {
+			t.Errorf("the first write: %v, want a retriable KafkaError and no doubt", err)
+		}
+		if took := time.Since(began); took != lease.Duration()/2 {
+			t.Errorf("it held the leadership for %v, want half a lease", took)
+		}
+		x.write(t, records...)
+		if took := time.Since(began); took < outage || took > outage+3*time.Second {
+			t.Errorf("the second write ended %v after the late request, want %v and a little more", took, outage)
+		}
+		if diff := cmp.Diff([]string{"first", "0", "1"}, short(x.visible(t, x.commands, 0))); diff != "" {
+			t.Errorf("visible (-want +got):\n%s", diff)
+		}
+		if err := x.l.Err(); err != nil {
+			t.Errorf("the leadership ended: %v", err)
+		}
+		x.stage.stop(x.transport)
+	})
+}
+
+func TestGuardedWriteThatALateCommitMayHaveEndedIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newStrayed(t, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		x.network.interpose(kmsg.Produce, pinnedProduce, func() {
+			x.deliver()
+			cancel()
+		})
+		err := x.guard.Write(ctx, x.record(0, "second"))
+		if !errors.Is(err, coordination.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+			t.Errorf("write: %v, want ErrOutcomeUnknown and the error of the context", err)
+		}
+		if diff := cmp.Diff([]string{"first", "second"}, x.visible(t, x.commands, 0)); diff != "" {
+			t.Errorf("visible (-want +got):\n%s", diff)
+		}
+		x.stage.stop(x.transport)
+	})
+}
+
+// A record that must not become visible takes its place in the log in a
+// transaction that aborts. That one must not be committed by a late request.
+func TestLateCommitDoesNotShowARecordThatWasGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newGuardedOn(t, virtualStage(t), 1)
+		x.network.lose(kmsg.Produce, 1, 0)
+		if err := x.interrupted(t, kmsg.Produce, "never"); !errors.Is(err, context.Canceled) || errors.Is(err, coordination.ErrOutcomeUnknown) {
+			t.Fatalf("write: %v, want the error of the context and no doubt", err)
+		}
+		x.stray(t, func() {
+			if err := x.l.Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}).deliverSoon()
+		x.write(t, x.record(0, "next"))
+		if diff := cmp.Diff([]string{"next"}, x.visible(t, x.commands, 0)); diff != "" {
+			t.Errorf("visible (-want +got):\n%s", diff)
+		}
+		x.stage.stop(x.transport)
+	})
+}
+
+// A batch that a broker finds too large becomes several.
+func TestLateCommitDoesNotTearASplitBatchApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newStrayed(t, 1)
+		x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: x.commands, Err: kerr.MessageTooLarge, Count: 1})
+		batches := 0
+		x.network.interpose(kmsg.Produce, pinnedProduce, func() {
+			if batches++; batches == 2 { // after the first half
+				x.deliver()
+			}
+		})
+		time.AfterFunc(500*time.Millisecond, x.deliver)
+		x.write(t, x.record(0, "second"), x.record(0, "third"))
+		if diff := cmp.Diff([]string{"first", "second", "third"}, x.visible(t, x.commands, 0)); diff != "" {
+			t.Errorf("visible (-want +got):\n%s", diff)
+		}
+		x.stage.stop(x.transport)
+	})
+}
