@@ -5,6 +5,8 @@ package coordination
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -25,7 +27,7 @@ func (l *kafkaLogs) of(at TopicPartition) *partitionLog {
 	defer l.mu.Unlock()
 	log := l.logs[at]
 	if log == nil {
-		log = &partitionLog{turn: make(chan struct{}, 1)}
+		log = &partitionLog{turn: make(chan struct{}, 1), stuck: -1}
 		if l.logs == nil {
 			l.logs = make(map[TopicPartition]*partitionLog)
 		}
@@ -37,6 +39,8 @@ func (l *kafkaLogs) of(at TopicPartition) *partitionLog {
 // partitionLog is what was read of one partition: every record, or at least
 // the newest of each key.
 type partitionLog struct {
+	fetches atomic.Int64 // that have begun
+
 	turn chan struct{} // full while somebody reads; the reader owns the fields below
 
 	topic    [16]byte
@@ -44,16 +48,77 @@ type partitionLog struct {
 	position int64
 	records  []StateRecord
 	live     int // the records that the last compaction left
+
+	newest view
+	began  time.Time // when the last fetch did
+	met    time.Time // when a reader last had to wait for its turn
+
+	// stuck is the stable offset at which an open transaction was met, or -1,
+	// and grace is when waiting for it ends.
+	stuck int64
+	grace time.Time
 }
+
+// view is what a fetch showed of a partition.
+type view struct {
+	records  []StateRecord // shared; nobody changes them
+	complete bool
+	fetch    int64 // its number
+}
+
+const (
+	// readSpacing is how far apart the fetches of a partition begin that many
+	// members read at once.
+	readSpacing = 20 * time.Millisecond
+
+	// crowdMemory is how long a partition counts as read by many after two
+	// readers met.
+	crowdMemory = time.Second
+)
 
 // take waits for the turn to read and returns the function that passes it on.
 func (p *partitionLog) take(ctx context.Context) (pass func(), err error) {
+	pass = func() { <-p.turn }
 	select {
 	case p.turn <- struct{}{}:
-		return func() { <-p.turn }, nil
+		return pass, nil
+	default:
+	}
+	select {
+	case p.turn <- struct{}{}:
+		p.met = time.Now()
+		return pass, nil
 	case <-ctx.Done():
 		return nil, ended(ctx, nil)
 	}
+}
+
+// spacing returns how long the next fetch has to wait, so that others can share
+// it.
+func (p *partitionLog) spacing(now time.Time) time.Duration {
+	if now.Sub(p.met) > crowdMemory {
+		return 0
+	}
+	return readSpacing - now.Sub(p.began)
+}
+
+// begin returns the number of a fetch that is about to begin.
+func (p *partitionLog) begin(now time.Time) int64 {
+	p.began = now
+	return p.fetches.Add(1)
+}
+
+// until returns when the wait for what a fetch left out of sight ends. A
+// transaction that was met before is given no more time than it was then.
+func (p *partitionLog) until(part fetched, grace time.Time) time.Time {
+	switch {
+	case part.stable >= part.high:
+		p.stuck = -1
+		return time.Time{}
+	case p.stuck != part.stable:
+		p.stuck, p.grace = part.stable, grace
+	}
+	return p.grace
 }
 
 // follow tells the log which topic it is of and who leads the partition. After
@@ -70,7 +135,7 @@ func (p *partitionLog) follow(topic [16]byte, epoch int32) bool {
 
 // reset forgets everything; reading goes on from position.
 func (p *partitionLog) reset(position int64) {
-	p.position, p.records, p.live = position, nil, 0
+	p.position, p.records, p.live, p.stuck = position, nil, 0, -1
 }
 
 // add appends a record.
@@ -96,9 +161,6 @@ func (p *partitionLog) compact() {
 	}
 	p.records, p.live = cloneRecords(kept), len(kept)
 }
-
-// snapshot returns a copy of the records.
-func (p *partitionLog) snapshot() []StateRecord { return cloneRecords(p.records) }
 
 // cloneRecords copies records into memory of their own. Nil stays nil.
 func cloneRecords(records []StateRecord) []StateRecord {

@@ -92,8 +92,8 @@ type KafkaHooks struct {
 	// request before the last may have burnt an epoch.
 	Minted func(role Role, token FencingToken, requests int)
 
-	// Fetched runs after a read of a partition, with the records and bytes
-	// that came from the broker. What the transport remembered is not counted.
+	// Fetched runs after a read of a partition that asked the broker, with the
+	// records and bytes that came. What the transport remembered is not counted.
 	Fetched func(partition TopicPartition, records, bytes int)
 
 	// Retried runs before a request is sent again, with the reason.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,6 +125,73 @@ func TestReadForgetsATopicThatWasCreatedAnew(t *testing.T) {
 	x.check(t, want...)
 }
 
+// The topic is created anew between two fetches of one read, and the new log is
+// shorter than the old one was.
+func TestReadLearnsTheEndOfATopicThatIsCreatedAnewMeanwhile(t *testing.T) {
+	s, network := fakeStage(t), newLossy()
+	topic := s.compacted(t, 2)
+	transport := network.over(s).transport(t, standardConfig(t))
+	add := func(partition int, key, value string) {
+		t.Helper()
+		if err := transport.Append(within(t, patience), at(topic, partition), []byte(key), []byte(value)); err != nil {
+			t.Error(err)
+		}
+	}
+	const length = 9
+	for n := range length {
+		add(0, fmt.Sprint("old ", n), large("")) // more than one fetch
+	}
+	var once sync.Once
+	network.interpose(kmsg.Fetch, newestFetch(t), func() {
+		once.Do(func() {
+			if err := s.fake.DeleteTopic(topic); err != nil {
+				t.Error(err)
+			}
+			s.create(t, topic, 2, "cleanup.policy", "compact")
+			add(1, "elsewhere", "1")
+			add(0, "new 0", "1")
+		})
+	})
+	read := func(want ...string) {
+		t.Helper()
+		records, err := transport.ReadPartition(within(t, patience), at(topic, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys := []string{}
+		for _, record := range records {
+			keys = append(keys, string(record.Key))
+		}
+		if diff := cmp.Diff(want, keys); diff != "" {
+			t.Errorf("records (-want +got):\n%s", diff)
+		}
+	}
+	read("new 0")
+	want := []string{"new 0"}
+	for n := range length {
+		key := fmt.Sprint("new ", n+1)
+		add(0, key, "1")
+		want = append(want, key)
+	}
+	read(want...)
+}
+
+func TestReadDoesNotHurryWhereNoOffsetIsInRange(t *testing.T) {
+	x := newReading(t)
+	x.append(t, "a", "1")
+	fault := x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.OffsetOutOfRange, Count: -1})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := x.transport.ReadPartition(ctx, x.at); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("read: %v, want the error of the context", err)
+	}
+	if got := fault.Hits(); got < 2 || got > 40 {
+		t.Errorf("%d fetches in 300 ms, want a few", got)
+	}
+	fault.Remove()
+	x.check(t, "0 a=1")
+}
+
 // The last records below the stable offset are gone, so no fetch gets there.
 func TestReadEndsAtAHoleThatCompactionLeft(t *testing.T) {
 	x := newReading(t)
@@ -131,16 +199,7 @@ func TestReadEndsAtAHoleThatCompactionLeft(t *testing.T) {
 	x.check(t, "0 a=1")
 	x.fake.ControlKey(int16(kmsg.Fetch), func(ask kmsg.Request) (kmsg.Response, error, bool) {
 		x.fake.KeepControl()
-		asked := ask.(*kmsg.FetchRequest).Topics[0]
-		partition := kmsg.NewFetchResponseTopicPartition()
-		partition.Partition = asked.Partitions[0].Partition
-		partition.HighWatermark, partition.LastStableOffset = 9, 9
-		topic := kmsg.NewFetchResponseTopic()
-		topic.Topic, topic.TopicID = asked.Topic, asked.TopicID
-		topic.Partitions = append(topic.Partitions, partition)
-		answer := ask.ResponseKind().(*kmsg.FetchResponse)
-		answer.Topics = append(answer.Topics, topic)
-		return answer, nil, true
+		return emptyFetch(ask, 9, 9), nil, true
 	})
 	records, complete, err := x.transport.ReadPrefix(within(t, time.Second), x.at)
 	if err != nil || !complete || len(records) != 1 || records[0].Offset != 0 {
