@@ -401,7 +401,7 @@ var kafkaMutants = []mutant{
 	},
 	{
 		name: "the end of an old log is read up to", file: "kafka_read.go",
-		old:   "\trestarted := false\n\tfor {\n\t\tnumber := log.begin(time.Now())\n\t\tpart, err := t.fetch(ctx, at, log.position, fetchOptions{committed: true, wait: wait, of: log})\n",
+		old: "\trestarted := false\n\tfor {\n\t\tnumber := log.begin(time.Now())\n\t\tpart, err := t.fetch(ctx, at, log.position, fetchOptions{committed: true, wait: wait, of: log})\n",
 		new: "\trestarted, target := false, int64(-1)\n\tfor {\n\t\tnumber := log.begin(time.Now())\n\t\tpart, err := t.fetch(ctx, at, log.position, fetchOptions{committed: true, wait: wait, of: log})\n" +
 			"\t\ttarget = max(target, part.stable)\n\t\tpart.stable = target\n",
 		tests: "TestReadLearnsTheEndOfATopicThatIsCreatedAnewMeanwhile",
