@@ -390,7 +390,7 @@ var kafkaMutants = []mutant{
 		old:   "\tif now.Sub(p.met) > crowdMemory {\n",
 		new:   "\tif true {\n",
 		tests: "TestMembersOfOneProcessShareTheirPolls",
-		says:  "fetches, want 500 at most",
+		says:  "fetches, want 500 and a tenth",
 	},
 	{
 		name: "no offset in range is asked about in haste", file: "kafka_read.go",
