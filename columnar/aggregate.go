@@ -74,6 +74,8 @@ type accumulator interface {
 	add(ids []uint32, first int) error
 	// build returns the values of groups as an array that the caller owns.
 	build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error)
+	// encodedSize is at least what encode appends, in bytes.
+	encodedSize(groups []uint32) int
 	encode(w *snapshotWriter, groups []uint32)
 	decode(r *snapshotReader, groups int)
 }
@@ -181,17 +183,15 @@ func (s *countState) build(mem memory.Allocator, dt arrow.DataType, groups []uin
 	return column.build(mem, dt)
 }
 
-func (s *countState) encode(w *snapshotWriter, groups []uint32) {
-	for _, group := range groups {
-		w.uint64(*s.word(group, 0))
-	}
-}
+func (*countState) encodedSize(groups []uint32) int { return 8 * len(groups) }
+
+func (s *countState) encode(w *snapshotWriter, groups []uint32) { s.encodeWords(w, groups, 0) }
 
 func (s *countState) decode(r *snapshotReader, groups int) {
-	for group, count := range decodeWords[uint64](r, groups) {
-		if count > math.MaxInt64 {
+	s.decodeWords(r, groups, 0)
+	for group := range uint32(groups) {
+		if *s.word(group, 0) > math.MaxInt64 {
 			r.fail(errors.New("count is negative in snapshot"))
 		}
-		*s.word(uint32(group), 0) = count
 	}
 }

@@ -212,6 +212,8 @@ func (s *decimalState) build(mem memory.Allocator, dt arrow.DataType, groups []u
 	return dressedArray(mem, finishArray(mem, plain, len(groups), nulls, values), dt)
 }
 
+func (*decimalState) encodedSize(groups []uint32) int { return 5 + 33*len(groups) }
+
 func (s *decimalState) encode(w *snapshotWriter, groups []uint32) {
 	w.flag(s.scaled)
 	w.uint32(uint32(s.scale))

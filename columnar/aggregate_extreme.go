@@ -91,17 +91,11 @@ func (s *timeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint
 	return column.build(mem, dt)
 }
 
-func (s *timeState) encode(w *snapshotWriter, groups []uint32) {
-	for _, group := range groups {
-		w.uint64(*s.word(group, 0))
-	}
-}
+func (*timeState) encodedSize(groups []uint32) int { return 8 * len(groups) }
 
-func (s *timeState) decode(r *snapshotReader, groups int) {
-	for group, word := range decodeWords[uint64](r, groups) {
-		*s.word(uint32(group), 0) = word
-	}
-}
+func (s *timeState) encode(w *snapshotWriter, groups []uint32) { s.encodeWords(w, groups, 0) }
+
+func (s *timeState) decode(r *snapshotReader, groups int) { s.decodeWords(r, groups, 0) }
 
 // byteExtremeState keeps the least or the greatest text or bytes, in copies of
 // its own beside the rows. A nil value is null.
@@ -173,6 +167,14 @@ func (s *byteExtremeState) keep(groups []uint32) { s.current = kept(s.current, g
 
 func (s *byteExtremeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
 	return byteArray(mem, dt, len(groups), func(i int) []byte { return s.current[groups[i]] })
+}
+
+func (s *byteExtremeState) encodedSize(groups []uint32) int {
+	size := 9 * len(groups)
+	for _, group := range groups {
+		size += len(s.current[group])
+	}
+	return size
 }
 
 func (s *byteExtremeState) encode(w *snapshotWriter, groups []uint32) {

@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -206,17 +207,24 @@ func (s *intSumState) build(mem memory.Allocator, dt arrow.DataType, groups []ui
 	return column.build(mem, dt)
 }
 
+func (*intSumState) encodedSize(groups []uint32) int { return 16 * len(groups) }
+
 func (s *intSumState) encode(w *snapshotWriter, groups []uint32) {
+	words, stride, offset := s.rows.words, s.rows.stride, s.offset
+	out := w.extend(16 * len(groups))
 	for _, group := range groups {
-		w.uint64(*s.word(group, 0))
-		w.uint64(*s.word(group, 1))
+		sum := words[int(group)*stride+offset:][:2]
+		binary.BigEndian.PutUint64(out[:8], sum[0])
+		binary.BigEndian.PutUint64(out[8:16], sum[1])
+		out = out[16:]
 	}
 }
 
 func (s *intSumState) decode(r *snapshotReader, groups int) {
-	words := decodeWords[uint64](r, groups*2)
-	for group := range uint32(len(words) / 2) {
-		*s.word(group, 0), *s.word(group, 1) = words[2*group], words[2*group+1]
+	words, stride, at := s.rows.words, s.rows.stride, s.offset
+	for in := r.take(uint64(groups) * 16); len(in) >= 16; in = in[16:] {
+		words[at], words[at+1] = binary.BigEndian.Uint64(in), binary.BigEndian.Uint64(in[8:])
+		at += stride
 	}
 }
 
@@ -246,20 +254,26 @@ func (c *nullableCell) column(kind valueKind, groups []uint32, scratch *[]int64)
 	return column
 }
 
+func (*nullableCell) encodedSize(groups []uint32) int { return 9 * len(groups) }
+
 func (c *nullableCell) encode(w *snapshotWriter, groups []uint32) {
-	for _, group := range groups {
-		w.uint64(*c.word(group, 0))
-	}
-	for _, group := range groups {
-		w.flag(*c.word(group, 1) != 0)
+	c.encodeWords(w, groups, 0)
+	out := w.extend(len(groups))
+	for i, group := range groups {
+		out[i] = 0
+		if *c.word(group, 1) != 0 {
+			out[i] = 1
+		}
 	}
 }
 
 func (c *nullableCell) decode(r *snapshotReader, groups int) {
-	words, flags := decodeWords[int64](r, groups), r.take(uint64(groups))
-	for group, flag := range flags {
+	c.decodeWords(r, groups, 0)
+	for group, flag := range r.take(uint64(groups)) {
 		if flag != 0 {
-			c.set(uint32(group), words[group])
+			*c.word(uint32(group), 1) = 1
+		} else {
+			*c.word(uint32(group), 0) = 0
 		}
 	}
 }

@@ -71,6 +71,9 @@ type DecodeError struct {
 }
 
 func (e *DecodeError) Error() string {
+	if len(e.Records) == 0 {
+		return "columnar: records could not be decoded"
+	}
 	if more := len(e.Records) - 1; more > 0 {
 		return fmt.Sprintf("%v (and %d more records)", e.Records[0], more)
 	}

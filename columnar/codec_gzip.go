@@ -91,6 +91,9 @@ func (c *GzipBatchCodec) Decode(topic string, records []ConsumedRecord) (arrow.R
 		var more *DecodeError
 		if errors.As(err, &more) {
 			for _, record := range more.Records {
+				if record == nil || record.Index < 0 || record.Index >= len(kept) {
+					return nil, errors.Join(failed.sorted(), err)
+				}
 				failed.add(kept[record.Index], record.Cause)
 			}
 		}

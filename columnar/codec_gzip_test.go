@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 )
@@ -132,5 +133,30 @@ func TestGzipLimits(t *testing.T) {
 	batch.Release()
 	if _, err := NewGzipBatchCodec(nil).Decode("in", nil); !errors.Is(err, errCodecNil) {
 		t.Errorf("no delegate: error %v", err)
+	}
+}
+
+// misnumbering fails with record numbers that no record has.
+type misnumbering struct{ BatchCodec }
+
+var errMisnumbered = errors.New("misnumbered")
+
+func (misnumbering) Decode(string, []ConsumedRecord) (arrow.RecordBatch, error) {
+	return nil, &DecodeError{Records: []*RecordError{{Index: 7, Cause: errMisnumbered}, {Index: -1, Cause: errMisnumbered}}}
+}
+
+func TestGzipOverACodecThatMisnumbersRecords(t *testing.T) {
+	codec := NewGzipBatchCodec(misnumbering{})
+	_, err := codec.Decode("in", []ConsumedRecord{{Value: []byte("no gzip"), Offset: 4}, {Value: gzipped(t, "abcd")[0], Offset: 5}})
+	var failed *DecodeError
+	if !errors.As(err, &failed) || len(failed.Records) != 1 || failed.Records[0].Offset != 4 || !errors.Is(err, errMisnumbered) {
+		t.Errorf("error = %v; want one of the record at offset 4, and the codec's", err)
+	}
+}
+
+func TestDecodeErrorWithoutRecords(t *testing.T) {
+	err := error(&DecodeError{})
+	if got, want := err.Error(), "columnar: records could not be decoded"; got != want || IsRetriable(err) {
+		t.Errorf("error = %q, retriable %v; want %q, false", got, IsRetriable(err), want)
 	}
 }

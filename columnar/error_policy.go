@@ -5,7 +5,10 @@ package columnar
 import (
 	"errors"
 	"fmt"
+	"go/token"
+	"reflect"
 	"strconv"
+	"strings"
 )
 
 // ErrorPolicyAction says what a runner does with records that fail.
@@ -42,6 +45,22 @@ func SkipPolicy() ErrorPolicy { return ErrorPolicy{Action: ActionSkip} }
 // as it came, with five headers behind its own: krabka.error.class,
 // krabka.error.message, krabka.source.topic, krabka.source.partition and
 // krabka.source.offset.
+//
+// The class is the name of an error type with its package, for consumers of the
+// topic to choose by. It is the outermost type that other packages can use, past
+// those that only say where a record failed. So an error type of a processor of
+// your own stands for itself, wrapped or not. The library's are:
+//
+//	columnar.DecodeError          a record could not be decoded, for a reason
+//	                              without a type of its own
+//	columnar.JSONError            it is not JSON, or not what the schema says
+//	schema.DeserializeError       a serde of package schema refused it
+//	columnar.SchemaMismatchError  it does not have the columns of the others
+//	columnar.ColumnError          an operator cannot work with a column
+//	columnar.StateLimitError      state would grow beyond its limit
+//	columnar.RowError             a row could not be encoded for a sink
+//	columnar.NodeError            a node failed, for a reason without a type
+//	                              of its own
 func DeadLetterPolicy(topic string) ErrorPolicy {
 	return ErrorPolicy{Action: ActionDeadLetter, DeadLetterTopic: topic}
 }
@@ -73,7 +92,7 @@ func (p ErrorPolicy) deadLetter(topic string, record ConsumedRecord, cause error
 	headers := make([]RecordHeader, 0, len(record.Headers)+5)
 	headers = append(headers, record.Headers...)
 	headers = append(headers,
-		RecordHeader{Key: deadLetterClassHeader, Value: fmt.Appendf(nil, "%T", rootCause(cause))},
+		RecordHeader{Key: deadLetterClassHeader, Value: []byte(errorClass(cause))},
 		RecordHeader{Key: deadLetterMessageHeader, Value: truncateUTF8(cause.Error(), maxDeadLetterMessage)},
 		RecordHeader{Key: deadLetterTopicHeader, Value: []byte(topic)},
 		RecordHeader{Key: deadLetterPartitionHeader, Value: strconv.AppendInt(nil, int64(record.Partition), 10)},
@@ -84,20 +103,45 @@ func (p ErrorPolicy) deadLetter(topic string, record ConsumedRecord, cause error
 	}}
 }
 
-// rootCause follows the first error of each wrapper to the one that wraps none.
-func rootCause(err error) error {
-	for {
-		var next error
-		switch wrapper := err.(type) {
-		case interface{ Unwrap() error }:
-			next = wrapper.Unwrap()
-		case interface{ Unwrap() []error }:
-			next = firstError(wrapper.Unwrap()...)
+// errorClass returns the class of an error, as [DeadLetterPolicy] describes it.
+func errorClass(err error) string {
+	class := strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
+	for ; err != nil; err = firstCause(err) {
+		switch err.(type) {
+		case *NodeError:
+			class = "columnar.NodeError"
+		case *DecodeError, *RecordError:
+			class = "columnar.DecodeError"
+		case *RowError:
+			class = "columnar.RowError"
+		default:
+			if name, ok := exportedType(err); ok {
+				return name
+			}
 		}
-		if next == nil {
-			return err
-		}
-		err = next
+	}
+	return class
+}
+
+// exportedType returns the name of the type of err with its package, if other
+// packages can use it.
+func exportedType(err error) (name string, ok bool) {
+	t := reflect.TypeOf(err)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.String(), token.IsExported(t.Name()) && !strings.Contains(t.PkgPath(), "/internal/")
+}
+
+// firstCause returns what err wraps, the first error of several.
+func firstCause(err error) error {
+	switch wrapper := err.(type) {
+	case interface{ Unwrap() error }:
+		return wrapper.Unwrap()
+	case interface{ Unwrap() []error }:
+		return firstError(wrapper.Unwrap()...)
+	default:
+		return nil
 	}
 }
 

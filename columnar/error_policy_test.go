@@ -48,7 +48,7 @@ func TestDeadLetterKeepsTheRecordAndSaysWhy(t *testing.T) {
 		Headers: []RecordHeader{
 			{Key: "trace-id", Value: []byte("abc")},
 			{Key: "nil"},
-			{Key: "krabka.error.class", Value: []byte("*columnar.BarrierFormatError")},
+			{Key: "krabka.error.class", Value: []byte("columnar.BarrierFormatError")},
 			{Key: "krabka.error.message", Value: []byte("node count: bad byte")},
 			{Key: "krabka.source.topic", Value: []byte("orders")},
 			{Key: "krabka.source.partition", Value: []byte("3")},
@@ -76,5 +76,47 @@ func TestDeadLetterMessageIsBounded(t *testing.T) {
 	got := DeadLetterPolicy("dlq").deadLetter("orders", ConsumedRecord{}, errors.New(text))
 	if want := text[:maxDeadLetterMessage-1]; string(got.Record.Headers[1].Value) != want {
 		t.Errorf("message has %d bytes; want %d", len(got.Record.Headers[1].Value), len(want))
+	}
+}
+
+type orderError struct{ cause error }
+
+func (e orderError) Error() string { return "order: " + e.cause.Error() }
+
+func (e orderError) Unwrap() error { return e.cause }
+
+// UnpaidError is an error of a processor.
+type UnpaidError struct{ cause error }
+
+func (e UnpaidError) Error() string { return "unpaid: " + e.cause.Error() }
+
+func (e UnpaidError) Unwrap() error { return e.cause }
+
+func TestDeadLettersNameTheClassOfTheirError(t *testing.T) {
+	boom := errors.New("boom")
+	column := &ColumnError{Column: "x", Row: noRow, Cause: boom}
+	node := func(cause error) error { return &NodeError{Node: "n", Cause: cause} }
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"text":                      {boom, "errors.errorString"},
+		"node":                      {node(boom), "columnar.NodeError"},
+		"decoder":                   {node(&DecodeError{Records: []*RecordError{{Cause: boom}}}), "columnar.DecodeError"},
+		"record":                    {&RecordError{Cause: fmt.Errorf("wrapped: %w", boom)}, "columnar.DecodeError"},
+		"type behind a record":      {&RecordError{Cause: fmt.Errorf("wrapped: %w", &JSONError{Cause: boom})}, "columnar.JSONError"},
+		"column":                    {node(column), "columnar.ColumnError"},
+		"row":                       {node(&RowError{Cause: boom}), "columnar.RowError"},
+		"type behind a row":         {node(&RowError{Cause: column}), "columnar.ColumnError"},
+		"limit":                     {node(errors.Join(&StateLimitError{}, column)), "columnar.StateLimitError"},
+		"processor's own":           {node(fmt.Errorf("wrapped: %w", UnpaidError{column})), "columnar.UnpaidError"},
+		"processor's own, pointer":  {node(&UnpaidError{boom}), "columnar.UnpaidError"},
+		"processor's own, internal": {node(orderError{boom}), "columnar.NodeError"},
+		"no records":                {node(&DecodeError{}), "columnar.DecodeError"},
+	} {
+		letter := DeadLetterPolicy("dlq").deadLetter("orders", ConsumedRecord{}, test.err)
+		if got := string(letter.Record.Headers[0].Value); got != test.want {
+			t.Errorf("%s: class = %s; want %s", name, got, test.want)
+		}
 	}
 }

@@ -182,7 +182,7 @@ func ExampleDeadLetterPolicy() {
 	// Output:
 	// {"word":"be","count":2}
 	// {"word":7}
-	//   krabka.error.class: *errors.errorString
+	//   krabka.error.class: columnar.JSONError
 	//   krabka.error.message: columnar: words/0: offset 1 (record 1): found '7' in place of a text: word (at byte 8)
 	//   krabka.source.topic: words
 	//   krabka.source.partition: 0

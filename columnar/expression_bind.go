@@ -120,6 +120,12 @@ func computedKind(dt arrow.DataType) valueKind {
 
 func (b *boundExpression) settleColumn(schema *arrow.Schema) error {
 	column, err := columnIndex(schema, b.node.name)
+	if err != nil && b.node.name == TombstoneColumn {
+		// A batch without the column has no tombstone.
+		b.kind, b.dt = boolKind, arrow.FixedWidthTypes.Boolean
+		b.literal = &vector{kind: boolKind, truths: []bool{false}, one: true}
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -209,6 +215,11 @@ func (b *boundExpression) setDecimal(value *big.Rat) error {
 	b.literal = &vector{kind: decimalKind, scale: state.scale, one: true}
 	b.literal.numbers = append(b.literal.numbers, number)
 	return nil
+}
+
+// isStored reports whether b is a column of the batch.
+func (b *boundExpression) isStored() bool {
+	return b.node.op == opColumn && b.literal == nil && !b.convert
 }
 
 // isTime reports whether b is a literal that has yet to get a unit.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
@@ -48,13 +49,17 @@ func (ev *evaluation) eval(b *boundExpression, ignored []bool) (vector, error) {
 		if err != nil {
 			return vector{}, err
 		}
+		if arg.one {
+			ignored = ignoredByAll(ignored)
+		}
 		return ev.converted(b, &arg, ignored)
+	}
+	if b.literal != nil {
+		return *b.literal, nil
 	}
 	switch b.node.op {
 	case opColumn:
 		return ev.column(b)
-	case opLiteral:
-		return *b.literal, nil
 	case opAnd, opOr:
 		return ev.logic(b, ignored)
 	case opIf:
@@ -68,6 +73,9 @@ func (ev *evaluation) eval(b *boundExpression, ignored []bool) (vector, error) {
 		}
 	}
 	rows := ev.rowsOf(args)
+	if allOne(args) {
+		ignored = ignoredByAll(ignored)
+	}
 	var operands []*vector
 	for i := range args {
 		operands = append(operands, &args[i])
@@ -77,6 +85,15 @@ func (ev *evaluation) eval(b *boundExpression, ignored []bool) (vector, error) {
 		result.nulls = b.mergedNulls(rows, operands...)
 	}
 	return result, ev.compute(b, &result, args, rows, ignored)
+}
+
+// ignoredByAll returns whether the one value of a step without columns is
+// ignored: it stands for all rows, so all of them have to ignore it.
+func ignoredByAll(ignored []bool) []bool {
+	if ignored == nil {
+		return nil
+	}
+	return []bool{!slices.Contains(ignored, false)}
 }
 
 // rowsOf returns the number of values that a step computes: one if all operands
@@ -243,9 +260,6 @@ func chosen[T any](scratch *[]T, nulls []bool, value func(row int) T) []T {
 
 // castTo computes a cast by way of an array of the type.
 func (ev *evaluation) castTo(b *boundExpression, result, arg *vector, rows int, ignored []bool) error {
-	if rows == 1 {
-		ignored = nil
-	}
 	cast, err := arg.build(ev.mem, b.dt, rows, ignored)
 	if err != nil {
 		return err

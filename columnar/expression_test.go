@@ -279,3 +279,46 @@ func TestFilterWhereNeedsABoolean(t *testing.T) {
 		t.Errorf("null keeps %q", got)
 	}
 }
+
+// TestErrorsOfRowsThatDoNotCount guards steps that fail: with a column, with
+// none, in batches of no row, of one and of several.
+func TestErrorsOfRowsThatDoNotCount(t *testing.T) {
+	mem := newAllocator(t)
+	schema := fields("ok", arrow.FixedWidthTypes.Boolean, "n", int64Type)
+	good, bad := `{"ok":true,"n":5}`, `{"ok":false,"n":1000}`
+	narrow := Column("n").Cast(arrow.PrimitiveTypes.Int8)
+	constant := Literal(1).Div(0)
+	for name, test := range map[string]struct {
+		expression Expression
+		rows       []string
+		want       []string
+		fails      bool
+	}{
+		"a cast of a column":              {If(Column("ok"), narrow, 0), []string{good, bad}, []string{"5", "0"}, false},
+		"a cast of a column, one row":     {If(Column("ok"), narrow, 0), []string{bad}, []string{"0"}, false},
+		"a cast that counts, one row":     {If(Column("ok"), 0, narrow), []string{bad}, nil, true},
+		"a constant, ignored":             {If(Column("ok"), constant, 7), []string{bad, bad}, []string{"7", "7"}, false},
+		"a constant, ignored at first":    {If(Column("ok"), constant, 7), []string{bad, good}, nil, true},
+		"a constant, one row":             {If(Column("ok"), constant, 7), []string{bad}, []string{"7"}, false},
+		"a constant, no row":              {If(Column("ok"), constant, 7), nil, []string{}, false},
+		"a constant behind And, no row":   {If(And(Column("ok"), constant.Equal(1)), 1, 2), nil, []string{}, false},
+		"a constant behind Or, some rows": {If(Or(Not(Column("ok")), constant.Equal(1)), 1, 2), []string{bad, bad}, []string{"1", "1"}, false},
+		"a cast of a constant, no row":    {If(Column("ok"), Literal(1000).Cast(arrow.PrimitiveTypes.Int8), 0), nil, []string{}, false},
+	} {
+		rows, err := tryRows(Derive(mem, test.expression.As("result")), jsonBatch(t, mem, schema, test.rows...))
+		if test.fails != (err != nil) {
+			t.Errorf("%s: error = %v; want one: %v", name, err, test.fails)
+			continue
+		}
+		var got []string
+		if !test.fails {
+			got = []string{}
+		}
+		for _, row := range rows {
+			got = append(got, row[strings.LastIndexByte(row, ' ')+1:])
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: results mismatch (-want +got):\n%s", name, diff)
+		}
+	}
+}

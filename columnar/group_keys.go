@@ -22,8 +22,8 @@ type keyColumn interface {
 	load(arr arrow.Array) error
 	// mix adds the keys of the rows from first on to their hashes.
 	mix(hashes []uint64, first int)
-	// mixGroup adds the key of a group to a hash.
-	mixGroup(hash uint64, group uint32) uint64
+	// mixGroups adds the keys of the groups from first on to their hashes.
+	mixGroups(hashes []uint64, first uint32)
 	// equal reports whether a row of the batch has the key of a group.
 	equal(group uint32, row int) bool
 	// equalGroups reports whether two groups have the same key.
@@ -38,6 +38,8 @@ type keyColumn interface {
 	compact(groups int)
 	// build returns the keys of groups as an array that the caller owns.
 	build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error)
+	// encodedSize is at least what encode appends, in bytes.
+	encodedSize(groups []uint32) int
 	encode(w *snapshotWriter, groups []uint32)
 	decode(r *snapshotReader, groups int)
 }
@@ -76,18 +78,23 @@ func (f keyFlag) isNull(rows *groupRows, group uint32) bool {
 
 func (f keyFlag) setNull(rows *groupRows, group uint32) { *rows.header(group) |= uint64(f) }
 
-func (f keyFlag) encode(w *snapshotWriter, rows *groupRows, groups []uint32) {
-	for _, group := range groups {
-		w.flag(f.isNull(rows, group))
+// flag returns 1 for a null key and 0 for another.
+func (f keyFlag) flag(rows *groupRows, group uint32) byte {
+	if f.isNull(rows, group) {
+		return 1
 	}
+	return 0
 }
 
-func (f keyFlag) decode(r *snapshotReader, rows *groupRows, groups int) {
+// decode returns how many keys are null.
+func (f keyFlag) decode(r *snapshotReader, rows *groupRows, groups int) (nulls int) {
 	for group, flag := range r.take(uint64(groups)) {
 		if flag != 0 {
 			f.setNull(rows, uint32(group))
+			nulls++
 		}
 	}
+	return nulls
 }
 
 // wordKeys are keys of a word kind, a word in each row.
@@ -130,11 +137,14 @@ func (k *wordKeys) mix(hashes []uint64, first int) {
 	}
 }
 
-func (k *wordKeys) mixGroup(hash uint64, group uint32) uint64 {
-	if k.isNull(k.rows, group) {
-		return mixNull(hash)
+func (k *wordKeys) mixGroups(hashes []uint64, first uint32) {
+	for i, hash := range hashes {
+		if group := first + uint32(i); k.hasNulls && k.isNull(k.rows, group) {
+			hashes[i] = mixNull(hash)
+		} else {
+			hashes[i] = mixWord(hash, k.at(group))
+		}
 	}
-	return mixWord(hash, k.at(group))
 }
 
 func (k *wordKeys) at(group uint32) int64 { return int64(*k.word(group, 0)) }
@@ -180,26 +190,33 @@ func (k *wordKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint3
 	return column.build(mem, dt)
 }
 
+func (*wordKeys) encodedSize(groups []uint32) int { return 9 * len(groups) }
+
 func (k *wordKeys) encode(w *snapshotWriter, groups []uint32) {
-	k.keyFlag.encode(w, k.rows, groups)
-	for _, group := range groups {
-		w.uint64(uint64(k.at(group)))
+	flags := w.extend(len(groups))
+	clear(flags)
+	if k.hasNulls {
+		for i, group := range groups {
+			flags[i] = k.flag(k.rows, group)
+		}
 	}
+	k.encodeWords(w, groups, 0)
 }
 
 func (k *wordKeys) decode(r *snapshotReader, groups int) {
-	k.hasNulls = true
-	k.keyFlag.decode(r, k.rows, groups)
-	k.hasNulls = false
-	for group, word := range decodeWords[uint64](r, groups) {
-		null := k.isNull(k.rows, uint32(group))
-		if k.hasNulls = k.hasNulls || null; null {
-			word = 0
-		} else if k.valueKind == anyKind {
-			r.fail(errors.New("keys of no kind are not null in snapshot"))
-			return
+	nulls := k.keyFlag.decode(r, k.rows, groups)
+	if k.hasNulls = nulls > 0; k.valueKind == anyKind && nulls < groups {
+		r.fail(errors.New("keys of no kind are not null in snapshot"))
+		return
+	}
+	k.decodeWords(r, groups, 0)
+	if !k.hasNulls {
+		return
+	}
+	for group := range uint32(groups) {
+		if k.isNull(k.rows, group) {
+			*k.word(group, 0) = 0
 		}
-		*k.word(uint32(group), 0) = word
 	}
 }
 
@@ -248,11 +265,14 @@ func mixBytes(hash uint64, value []byte) uint64 {
 	return mixWord(hash, int64(maphash.Bytes(byteSeed, value)))
 }
 
-func (k *byteKeys) mixGroup(hash uint64, group uint32) uint64 {
-	if k.isNull(k.rows, group) {
-		return mixNull(hash)
+func (k *byteKeys) mixGroups(hashes []uint64, first uint32) {
+	for i, hash := range hashes {
+		if group := first + uint32(i); k.isNull(k.rows, group) {
+			hashes[i] = mixNull(hash)
+		} else {
+			hashes[i] = mixBytes(hash, k.at(group))
+		}
 	}
-	return mixBytes(hash, k.at(group))
 }
 
 // at returns the key of a group; it is never nil.
@@ -320,12 +340,21 @@ func (k *byteKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint3
 	})
 }
 
+func (k *byteKeys) encodedSize(groups []uint32) int { return 9*len(groups) + len(k.data) }
+
 func (k *byteKeys) encode(w *snapshotWriter, groups []uint32) {
-	k.keyFlag.encode(w, k.rows, groups)
-	size := uint64(0)
-	for _, group := range groups {
-		size += uint64(len(k.at(group)))
-		w.uint64(size)
+	out, size := w.extend(9*len(groups)), uint64(0)
+	flags, ends := out[:len(groups)], out[len(groups):]
+	for i, group := range groups {
+		flags[i] = k.flag(k.rows, group)
+		size += *k.word(group, 1) - *k.word(group, 0)
+		binary.BigEndian.PutUint64(ends[:8], size)
+		ends = ends[8:]
+	}
+	if size == uint64(len(k.data)) {
+		// The keys lie one behind the other in the order of groups.
+		w.bytes(k.data)
+		return
 	}
 	for _, group := range groups {
 		w.bytes(k.at(group))
@@ -334,13 +363,14 @@ func (k *byteKeys) encode(w *snapshotWriter, groups []uint32) {
 
 func (k *byteKeys) decode(r *snapshotReader, groups int) {
 	k.keyFlag.decode(r, k.rows, groups)
-	start := uint64(0)
-	for group, end := range decodeWords[uint64](r, groups) {
+	start, in := uint64(0), r.take(uint64(groups)*8)
+	for group := range uint32(len(in) / 8) {
+		end := binary.BigEndian.Uint64(in[8*group:])
 		if end < start {
 			r.fail(errors.New("a key has a negative length in snapshot"))
 			return
 		}
-		*k.word(uint32(group), 0), *k.word(uint32(group), 1) = start, end
+		*k.word(group, 0), *k.word(group, 1) = start, end
 		start = end
 	}
 	k.data = append([]byte{}, r.take(start)...)
@@ -360,13 +390,4 @@ func (k *byteKeys) checkEncoded(r *snapshotReader, groups int) {
 		reader.end()
 		r.fail(reader.err)
 	}
-}
-
-func decodeWords[T int64 | uint64](r *snapshotReader, count int) []T {
-	raw := r.take(uint64(count) * 8)
-	words := make([]T, len(raw)/8)
-	for i := range words {
-		words[i] = T(binary.BigEndian.Uint64(raw[i*8:]))
-	}
-	return words
 }

@@ -2,6 +2,8 @@
 
 package columnar
 
+import "encoding/binary"
+
 // groupRows holds what has a fixed size of all groups, a row of words for each.
 // Keys and aggregates of a group lie beside each other, so that a row of a batch
 // touches little memory. Word 0 of a row is its header.
@@ -67,6 +69,25 @@ func (c *cell) placed() int { return c.offset }
 // word returns a word of a group's cell.
 func (c *cell) word(group uint32, i int) *uint64 {
 	return &c.rows.words[int(group)*c.rows.stride+c.offset+i]
+}
+
+// encodeWords appends a word of each group's cell.
+func (c *cell) encodeWords(w *snapshotWriter, groups []uint32, i int) {
+	words, stride, offset := c.rows.words, c.rows.stride, c.offset+i
+	out := w.extend(8 * len(groups))
+	for _, group := range groups {
+		binary.BigEndian.PutUint64(out[:8], words[int(group)*stride+offset])
+		out = out[8:]
+	}
+}
+
+// decodeWords reads a word of each group's cell.
+func (c *cell) decodeWords(r *snapshotReader, groups, i int) {
+	words, stride, at := c.rows.words, c.rows.stride, c.offset+i
+	for in := r.take(uint64(groups) * 8); len(in) >= 8; in = in[8:] {
+		words[at] = binary.BigEndian.Uint64(in)
+		at += stride
+	}
 }
 
 // placeable is a column of rows.

@@ -179,7 +179,7 @@ func TestDeadLetterOfAFailingBatch(t *testing.T) {
 	want := []ProducedToTopic{{Topic: "dlq", Record: ProduceRecord{
 		Key: []byte("k"), Value: []byte("ada -1"), Timestamp: 5, Headers: []RecordHeader{
 			{"trace-id", []byte("abc")},
-			{"krabka.error.class", []byte("*errors.errorString")},
+			{"krabka.error.class", []byte("columnar.NodeError")},
 			{"krabka.error.message", []byte("columnar: node `ledger`, topic \"in\", partition 0: negative amount")},
 			{"krabka.source.topic", []byte("in")},
 			{"krabka.source.partition", []byte("0")},

@@ -77,6 +77,7 @@ func (g *groupKernel) snapshot() ([]byte, error) {
 		return nil, fmt.Errorf("cannot snapshot groupBy state: %w", err)
 	}
 	w.block(schema)
+	w.reserve(s.encodedSize(groups))
 	w.uint32(uint32(len(groups)))
 	for _, key := range s.table.keys {
 		w.byte(byte(key.kind()))
@@ -94,6 +95,22 @@ func (g *groupKernel) snapshot() ([]byte, error) {
 		s.times.encode(&w, groups)
 	}
 	return w.seal(), nil
+}
+
+// encodedSize is at least what groups take in a snapshot, in bytes, with what stands
+// before and behind them.
+func (s *groupState) encodedSize(groups []uint32) int {
+	size := 4 + len(s.table.keys) + len(s.aggregates) + 4
+	for _, key := range s.table.keys {
+		size += key.encodedSize(groups)
+	}
+	for _, aggregate := range s.aggregates {
+		size += aggregate.encodedSize(groups)
+	}
+	if s.times != nil {
+		size += s.times.encodedSize(groups)
+	}
+	return size
 }
 
 func (g *groupKernel) restore(snapshot []byte) error {

@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -155,7 +156,7 @@ func TestRestoreRefusesGroupsThatCannotBe(t *testing.T) {
 		"equal keys":     {func(s *groupState) { *s.table.keys[0].(*wordKeys).word(1, 0) = 1 }, "groups 0 and 1 have the same key"},
 		"odd window":     {func(s *groupState) { *s.starts.word(1, 0) = 7 }, "there is no window at 7"},
 		"negative count": {func(s *groupState) { *s.aggregates[0].(*countState).word(0, 0) = 1 << 63 }, "count is negative"},
-		"null window":    {func(s *groupState) { s.starts.setNull(&s.table.rows, 1) }, "there is no window at 0"},
+		"null window":    {func(s *groupState) { s.starts.expectNulls(); s.starts.setNull(&s.table.rows, 1) }, "there is no window at 0"},
 	} {
 		g, _ := operator.fresh().groupBy()
 		if err := g.restore(must[[]byte](t)(operator.Snapshot())); err != nil {
@@ -278,5 +279,35 @@ func TestVersion1IsChecked(t *testing.T) {
 		if err := test.operator.fresh().Restore(test.snapshot); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error = %v, want %q", name, err, test.want)
 		}
+	}
+}
+
+// TestSnapshotBytes pins the stored form: snapshots outlive versions of the
+// library.
+func TestSnapshotBytes(t *testing.T) {
+	mem := newAllocator(t)
+	schema, grouping := everyKind()
+	every := must[*BuiltinOp](t)(NewGroupBy(mem, grouping))
+	processRows(t, every, jsonBatch(t, mem, schema, everyKindRows...))
+	windowed := must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{
+		Keys: []string{"user"}, Aggregations: totals(), Window: 10 * time.Millisecond, Emit: EmitFinal,
+	}))
+	processRows(t, windowed, jsonBatch(t, mem, eventSchema, `{"user":"a","amount":2,"__timestamp":1}`, `{"user":"bb","amount":2,"__timestamp":12}`,
+		`{"amount":2,"__timestamp":13}`, `{"user":"ccc","amount":7,"__timestamp":25}`, `{"user":"bb","amount":-9,"__timestamp":26}`))
+	for name, test := range map[string]struct {
+		operator *BuiltinOp
+		want     string
+	}{
+		"every kind": {every, "2539 bytes, 2e036c208433b9d199521f3ac66b81a6f43e78bbf9139a559ce8aa9a504217a3"},
+		"windows":    {windowed, "753 bytes, 3ffa2df8f0e21013509bda59db106870d4c74769c5f52d732b1b3df339eb49a2"},
+	} {
+		snapshot := must[[]byte](t)(test.operator.Snapshot())
+		if got := fmt.Sprintf("%d bytes, %x", len(snapshot), sha256.Sum256(snapshot)); got != test.want {
+			t.Errorf("%s: snapshot of %s; want %s", name, got, test.want)
+		}
+	}
+	join := must[[]byte](t)(filledJoin(t, byUser(20*time.Millisecond)).snapshot())
+	if got, want := fmt.Sprintf("%d bytes, %x", len(join), sha256.Sum256(join)), "1171 bytes, f3088808a09ba0423f79d7e5a956264672ee98ae2e9f796fff65a4fee4024c38"; got != want {
+		t.Errorf("snapshot of a join of %s; want %s", got, want)
 	}
 }

@@ -220,11 +220,18 @@ func (t *groupTable) rehash(slots int) {
 
 // tagOf returns the half hash of a group.
 func (t *groupTable) tagOf(group uint32) uint32 {
-	hash := uint64(0)
+	return uint32(t.groupHashes(group, 1)[0])
+}
+
+// groupHashes returns the hashes of groups from first on. They are valid until
+// the next call.
+func (t *groupTable) groupHashes(first uint32, groups int) []uint64 {
+	hashes := resized(&t.hashes, groups)
+	clear(hashes)
 	for _, key := range t.keys {
-		hash = key.mixGroup(hash, group)
+		key.mixGroups(hashes, first)
 	}
-	return uint32(hash)
+	return hashes
 }
 
 // truncate removes all groups from a number on.
@@ -275,16 +282,29 @@ func slotsFor(groups int) int {
 }
 
 // index enters groups whose rows and keys are there. Equal keys are an error.
+//
+// As lookup does, it first reads a slot for each of many groups.
 func (t *groupTable) index(groups int) error {
 	t.slots, t.groups = make([]uint64, slotsFor(groups)), 0
-	for group := range uint32(groups) {
-		tag := t.tagOf(group)
-		slot, other := t.find(tag, func(other uint32) bool { return t.sameKey(other, group) })
-		if other != noGroup {
-			return fmt.Errorf("groups %d and %d have the same key", other, group)
+	mask := uint32(len(t.slots) - 1)
+	for first := 0; first < groups; first += chunkRows {
+		hashes := t.groupHashes(uint32(first), min(chunkRows, groups-first))
+		entries := resized(&t.entries, len(hashes))
+		for i, hash := range hashes {
+			entries[i] = t.slots[uint32(hash)&mask]
 		}
-		t.slots[slot] = uint64(tag)<<32 | uint64(group+1)
-		t.groups++
+		for i, hash := range hashes {
+			tag, group := uint32(hash), uint32(first+i)
+			slot := tag & mask
+			for entry := t.slots[slot]; entry != 0; entry = t.slots[slot] {
+				if other := uint32(entry) - 1; uint32(entry>>32) == tag && t.sameKey(other, group) {
+					return fmt.Errorf("groups %d and %d have the same key", other, group)
+				}
+				slot = (slot + 1) & mask
+			}
+			t.slots[slot] = uint64(tag)<<32 | uint64(group+1)
+			t.groups++
+		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package columnar
 
 import (
 	"sort"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -116,6 +117,21 @@ func (s *joinSide) known(schema *arrow.Schema) *arrow.Schema {
 		}
 	}
 	return schema
+}
+
+// typeOf returns the type that a column of the input has in the latest rows that
+// are kept, or nil.
+func (s *joinSide) typeOf(name string) arrow.DataType {
+	if len(s.chunks) == 0 {
+		return nil
+	}
+	schema := s.chunks[len(s.chunks)-1].batch.Schema()
+	for _, stored := range []string{s.prefix + name, s.prefix + strings.TrimPrefix(name, payloadPrefix)} {
+		if column := firstColumn(schema, stored); column >= 0 {
+			return plainType(schema.Field(column).Type)
+		}
+	}
+	return nil
 }
 
 // joinMetadata are the metadata columns of results.

@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -65,11 +66,11 @@ func (s *joinSide) encode(w *snapshotWriter, rows, numbers []uint32) error {
 		return err
 	}
 	w.uint32(uint32(len(rows)))
-	for _, row := range rows {
-		w.uint64(uint64(s.rows[row].time))
-	}
-	for _, row := range rows {
-		w.uint32(numbers[s.rows[row].key])
+	out := w.extend(12 * len(rows))
+	times, keys := out[:8*len(rows)], out[8*len(rows):]
+	for i, row := range rows {
+		binary.BigEndian.PutUint64(times[8*i:], uint64(s.rows[row].time))
+		binary.BigEndian.PutUint32(keys[4*i:], numbers[s.rows[row].key])
 	}
 	w.uint32(uint32(len(chunks)))
 	serde := NewIPCSerde(stateMemory)
@@ -158,6 +159,10 @@ func (j *joinState) readVersion2(r *snapshotReader) (*joinContent, error) {
 	if r.err != nil {
 		return nil, r.err
 	}
+	for i, name := range []string{j.spec.LeftKey, j.spec.RightKey} {
+		c.types[i] = c.sides[i].typeOf(name)
+	}
+	c.committedTypes = c.types
 	for i, side := range c.sides {
 		for row := range side.rows {
 			if plusMillis(side.rows[row].time, j.window) >= c.sides[1-i].time {
@@ -173,14 +178,17 @@ func (s *joinSide) decode(r *snapshotReader, keys, limit int) error {
 	if limit > 0 && rows > limit {
 		return &StateLimitError{Limit: limit}
 	}
-	times := decodeWords[int64](r, rows)
-	numbers := snapshotReader{data: r.take(uint64(rows) * 4)}
-	for _, time := range times {
-		number := numbers.uint32()
-		if r.err == nil && int(number) >= keys {
+	times, numbers := r.take(uint64(rows)*8), r.take(uint64(rows)*4)
+	if r.err != nil {
+		return r.err
+	}
+	s.rows = make([]joinRow, rows)
+	for row := range s.rows {
+		number := binary.BigEndian.Uint32(numbers[4*row:])
+		if int(number) >= keys {
 			return fmt.Errorf("there is no key %d", number)
 		}
-		s.rows = append(s.rows, joinRow{time: time, key: number, next: noGroup})
+		s.rows[row] = joinRow{time: int64(binary.BigEndian.Uint64(times[8*row:])), key: number, next: noGroup}
 	}
 	serde, start := NewIPCSerde(stateMemory), 0
 	for i := r.count(8); i > 0 && r.err == nil; i-- {

@@ -31,8 +31,9 @@ const (
 	HeadersColumn = "__headers"
 	// TombstoneColumn is a Boolean that is true for records without a value. Only
 	// batches with at least one such record have the column, behind the other
-	// metadata columns. All payload columns of such a row are null, and a sink
-	// produces a record without a value for it.
+	// metadata columns; in expressions it is false for every row of the others.
+	// All payload columns of such a row are null, and a sink produces a record
+	// without a value for it.
 	TombstoneColumn = "__tombstone"
 )
 

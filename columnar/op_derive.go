@@ -175,7 +175,7 @@ func (p *program) column(mem memory.Allocator, batch arrow.RecordBatch, typeOf f
 			return nil, err
 		}
 	}
-	if node := p.bound.node; node.op == opColumn && (dt == nil || arrow.TypeEqual(dt, p.bound.dt)) {
+	if p.bound.isStored() && (dt == nil || arrow.TypeEqual(dt, p.bound.dt)) {
 		column := batch.Column(p.bound.column)
 		column.Retain()
 		return column, nil

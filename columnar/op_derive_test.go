@@ -275,3 +275,46 @@ func (recordCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, e
 	}
 	return records, nil
 }
+
+// TestTombstonesInExpressions uses the tombstone column on batches with and
+// without it.
+func TestTombstonesInExpressions(t *testing.T) {
+	mem := newAllocator(t)
+	with := fields("n", int64Type, TombstoneColumn, arrow.FixedWidthTypes.Boolean)
+	without := fields("n", int64Type)
+	deleted := Column(TombstoneColumn)
+	derived := func() *BuiltinOp {
+		return Derive(mem, deleted.As("deleted"), deleted.Cast(textType).As("text"), If(deleted, 0, Column("n")).As("left"))
+	}
+	for name, test := range map[string]struct {
+		schema   *arrow.Schema
+		rows     []string
+		operator *BuiltinOp
+		want     []string
+	}{
+		"kept where there is one":  {with, []string{`{"n":1,"__tombstone":false}`, `{"__tombstone":true}`}, FilterWhere(mem, Not(deleted)), []string{"1 false"}},
+		"kept where there is none": {without, []string{`{"n":1}`, `{}`}, FilterWhere(mem, Not(deleted)), []string{"1", "(null)"}},
+		"only tombstones":          {without, []string{`{"n":1}`, `{}`}, FilterWhere(mem, deleted), []string{}},
+		"compared":                 {without, []string{`{"n":1}`}, FilterWhere(mem, deleted.Equal(false)), []string{"1"}},
+		"not null":                 {without, []string{`{"n":1}`}, FilterWhere(mem, deleted.IsNull()), []string{}},
+		"with a column":            {without, []string{`{"n":1}`, `{"n":2}`}, FilterWhere(mem, And(Not(deleted), Column("n").Greater(1))), []string{"2"}},
+		"derived where there is one": {with, []string{`{"n":1,"__tombstone":false}`, `{"__tombstone":true}`}, derived(),
+			[]string{"1 false false false 1", "(null) true true true 0"}},
+		"derived where there is none": {without, []string{`{"n":1}`, `{"n":2}`}, derived(), []string{"1 false false 1", "2 false false 2"}},
+		"selected":                    {without, []string{`{"n":1}`}, Select(mem, TombstoneColumn, "n"), []string{"1"}},
+		"selected where there is one": {with, []string{`{"__tombstone":true}`}, Select(mem, TombstoneColumn, "n"), []string{"true (null)"}},
+	} {
+		// The other schema comes first: nothing of it may stay.
+		other := jsonBatch(t, mem, map[bool]*arrow.Schema{true: without, false: with}[test.schema == with], `{"n":9}`)
+		if _, err := tryRows(test.operator, other); err != nil {
+			t.Errorf("%s: the other schema: %v", name, err)
+		}
+		got, err := tryRows(test.operator, jsonBatch(t, mem, test.schema, test.rows...))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: rows mismatch (-want +got):\n%s", name, diff)
+		}
+	}
+}

@@ -167,9 +167,8 @@ func (j *joinState) eachRow(side int, batch arrow.RecordBatch, visit func(row, i
 		return err
 	}
 	times := all
-	var rows []int32 // nil stands for all
-	if key.NullN() > 0 {
-		rows = validRows(key)
+	rows := rowsWithKey(key)
+	if rows != nil {
 		filled, err := gatherArray(j.mem, key, rows)
 		if err != nil {
 			return columnFailure(name, err)
@@ -261,6 +260,28 @@ func readJoinTimes(batch arrow.RecordBatch) ([]int64, error) {
 		return nil, columnFailure(TimestampColumn, err)
 	}
 	return fixedValues[int64](column), nil
+}
+
+// rowsWithKey returns the rows whose key is not null; nil stands for all. The
+// nulls of unions and of runs lie in their children, and a column without a type
+// has nothing else.
+func rowsWithKey(key arrow.Array) []int32 {
+	switch kind := kindOf(key.DataType()); {
+	case kind == anyKind:
+		return []int32{}
+	case kind == nestedKind:
+		rows := make([]int32, 0, key.Len())
+		for row := range key.Len() {
+			if key.IsValid(row) && Value(key, row) != nil {
+				rows = append(rows, int32(row))
+			}
+		}
+		return rows
+	case key.NullN() > 0:
+		return validRows(key)
+	default:
+		return nil
+	}
 }
 
 func validRows(arr arrow.Array) []int32 {

@@ -362,3 +362,86 @@ func TestJoinRefusesAnotherUnitOfTime(t *testing.T) {
 		t.Error("process took another unit of the same side")
 	}
 }
+
+// TestJoinRefusesAnotherUnitOfTimeBehindARestore restores a side whose keys are
+// in seconds. A key that is named like a metadata column is escaped on its way
+// in.
+func TestJoinRefusesAnotherUnitOfTimeBehindARestore(t *testing.T) {
+	mem := newAllocator(t)
+	seconds, millis := arrow.FixedWidthTypes.Timestamp_s, arrow.FixedWidthTypes.Timestamp_ms
+	for _, name := range []string{"k", PayloadColumn(KeyColumn)} {
+		batch := func(key arrow.DataType) []flow {
+			field := arrow.Field{Name: name, Type: key, Nullable: true}
+			if name != "k" {
+				field.Metadata = arrow.MetadataFrom(map[string]string{payloadNameKey: KeyColumn})
+			}
+			schema := arrow.NewSchema([]arrow.Field{field, {Name: TimestampColumn, Type: int64Type}}, nil)
+			return []flow{{batch: jsonBatch(t, mem, schema, fmt.Sprintf(`{%q:"1970-01-01T00:00:07Z","__timestamp":1}`, name))}}
+		}
+		spec := Join{LeftKey: name, RightKey: name, Window: time.Second}
+		join := newJoinState(spec, mem)
+		must[[]arrow.RecordBatch](t)(join.process(batch(seconds), nil))
+		join.commit()
+		restored := newJoinState(spec, mem)
+		if err := restored.restore(must[[]byte](t)(join.snapshot())); err != nil {
+			t.Fatal(err)
+		}
+		restored.commit()
+		results, err := restored.process(nil, batch(millis))
+		want := "the column is of type timestamp[ms, tz=UTC], but the state holds values of type timestamp[s, tz=UTC]"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("key %s: process = %v, %v; want %s", name, results, err, want)
+		}
+		if err := restored.rollback(); err != nil {
+			t.Fatal(err)
+		}
+		pairs := must[[]arrow.RecordBatch](t)(restored.process(nil, batch(seconds)))
+		if len(pairs) != 1 || pairs[0].NumRows() != 1 {
+			t.Errorf("key %s: process = %v; want one pair", name, pairs)
+		}
+		releaseBatches(pairs)
+	}
+}
+
+// TestJoinKeysThatAreNullWithin joins keys of types that have no validity of
+// their own: nulls of unions and of runs lie in their children.
+func TestJoinKeysThatAreNullWithin(t *testing.T) {
+	r, mem := newRand(t), newCheckedAllocator(t)
+	for _, dt := range everyType() {
+		if dt.Name() == "month_interval" || dt.Name() == "day_time_interval" || dt.Name() == "month_day_nano_interval" {
+			continue // no keys
+		}
+		var sides [2]arrow.RecordBatch
+		var keys [2][]string
+		for side := range sides {
+			key, times := randomArray(r, mem, dt, 40), array.NewInt64Builder(mem)
+			times.AppendValues(make([]int64, 40), nil)
+			columns := []arrow.Array{key, times.NewArray()}
+			sides[side] = array.NewRecordBatch(fields("k", dt, TimestampColumn, int64Type), columns, 40)
+			keys[side] = texts(key)
+			releaseArrays(columns)
+			times.Release()
+		}
+		want := 0
+		for _, left := range keys[0] {
+			for _, right := range keys[1] {
+				if left != "(null)" && left == right {
+					want++
+				}
+			}
+		}
+		join := newJoinState(Join{LeftKey: "k", RightKey: "k"}, mem)
+		results, err := join.process([]flow{{batch: sides[0]}}, []flow{{batch: sides[1]}})
+		if err != nil {
+			t.Errorf("%s: %v", dt, err)
+		}
+		got := 0
+		for _, result := range results {
+			got += int(result.NumRows())
+		}
+		if got != want {
+			t.Errorf("%s: %d pairs; want %d", dt, got, want)
+		}
+		releaseBatches(append(results, sides[0], sides[1]))
+	}
+}

@@ -13,8 +13,8 @@ import (
 // Select returns an operator that keeps the named columns, in the order of the
 // names, and the metadata columns behind them. A metadata column that is named
 // keeps the place it is named at. Names that repeat count once. The columns are
-// shared, not copied. A name that the batch does not have is a
-// [ColumnError].
+// shared, not copied. A name that the batch does not have is a [ColumnError],
+// except for [TombstoneColumn], which only batches with a tombstone have.
 func Select(_ memory.Allocator, columns ...string) *BuiltinOp {
 	columns = slices.Clone(columns)
 	return newOperator("", func() kernel { return &projection{names: columns} })
@@ -50,10 +50,11 @@ func (p *projection) bind(schema *arrow.Schema) error {
 	}
 	for _, name := range p.names {
 		column, err := columnIndex(schema, name)
-		if err != nil {
+		if err == nil {
+			take(column)
+		} else if name != TombstoneColumn {
 			return err
 		}
-		take(column)
 	}
 	for _, name := range reservedColumns {
 		if column := firstColumn(schema, name); column >= 0 {

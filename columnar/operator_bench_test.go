@@ -129,75 +129,105 @@ func BenchmarkJoin(b *testing.B) {
 	})
 }
 
-// summed returns an operator that holds so many groups.
-func summed(b *testing.B, groups int) *groupKernel {
+// heldGroups returns an operator that holds so many groups.
+func heldGroups(b *testing.B, groups int, key string, aggregations ...Aggregation) *groupKernel {
 	b.Helper()
-	operator, err := NewGroupBy(memory.DefaultAllocator, Grouping{
-		Keys: []string{"key"}, Aggregations: []Aggregation{{InputColumn: "amount", OutputColumn: "total", Function: Sum}}, Emit: EmitChanges,
-	})
+	operator, err := NewGroupBy(memory.DefaultAllocator, Grouping{Keys: []string{key}, Aggregations: aggregations, Emit: EmitChanges})
 	if err != nil {
 		b.Fatal(err)
 	}
 	g, _ := operator.groupBy()
-	if err := processAndRelease(g, allKeys(groups)); err != nil {
+	batch := allKeys(groups)
+	defer batch.Release()
+	if err := processAndRelease(g, batch); err != nil {
 		b.Fatal(err)
 	}
 	g.commit()
 	return g
 }
 
-// BenchmarkSnapshot saves and restores the sums of groups. The naive twin is a
-// map and encoding/json.
+var (
+	benchCount = Aggregation{OutputColumn: "n", Function: Count}
+	benchSum   = Aggregation{InputColumn: "amount", OutputColumn: "total", Function: Sum}
+)
+
+// BenchmarkSnapshot saves and restores groups. The naive twin, BenchmarkSnapshotNaive,
+// is a map and encoding/json.
 func BenchmarkSnapshot(b *testing.B) {
-	for _, groups := range []int{1000, 100_000} {
-		g := summed(b, groups)
-		snapshot, err := g.snapshot()
-		if err != nil {
-			b.Fatal(err)
-		}
-		sums := make(map[string]int64, groups)
-		for key := range groups {
-			sums[strconv.Itoa(key)] = 1
-		}
-		text, err := json.Marshal(sums)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, test := range []struct {
-			name string
-			size int
-			run  func() error
-		}{
-			{"save/columns", len(snapshot), func() error { _, err := g.snapshot(); return err }},
-			{"save/naive", len(text), func() error { _, err := json.Marshal(sums); return err }},
-			{"restore/columns", len(snapshot), func() error {
+	for _, state := range []struct {
+		name         string
+		key          string
+		aggregations []Aggregation
+	}{
+		{"key=int/count", "key", []Aggregation{benchCount}},
+		{"key=text/count,sum", "name", []Aggregation{benchCount, benchSum}},
+	} {
+		for _, groups := range []int{100_000, 1_000_000} {
+			g := heldGroups(b, groups, state.key, state.aggregations...)
+			snapshot, err := g.snapshot()
+			if err != nil {
+				b.Fatal(err)
+			}
+			run := func(step string, size int, run func() error) {
+				b.Run(fmt.Sprintf("%s/%s/groups=%d", step, state.name, groups), func(b *testing.B) {
+					b.ReportAllocs()
+					b.SetBytes(int64(size))
+					for b.Loop() {
+						if err := run(); err != nil {
+							b.Fatal(err)
+						}
+					}
+					reportGroups(b, groups)
+				})
+			}
+			run("save", len(snapshot), func() error { _, err := g.snapshot(); return err })
+			run("restore", len(snapshot), func() error {
 				err := g.restore(snapshot)
 				g.commit()
 				return err
-			}},
-			{"restore/naive", len(text), func() error { return json.Unmarshal(text, &map[string]int64{}) }},
-		} {
-			b.Run(fmt.Sprintf("%s/groups=%d", test.name, groups), func(b *testing.B) {
-				b.ReportAllocs()
-				b.SetBytes(int64(test.size))
-				for b.Loop() {
-					if err := test.run(); err != nil {
-						b.Fatal(err)
-					}
-				}
 			})
 		}
 	}
+}
+
+func BenchmarkSnapshotNaive(b *testing.B) {
+	const groups = 100_000
+	sums := make(map[string]int64, groups)
+	for key := range groups {
+		sums[strconv.Itoa(key)] = 1
+	}
+	text, err := json.Marshal(sums)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, run := range map[string]func() error{
+		"save":    func() error { _, err := json.Marshal(sums); return err },
+		"restore": func() error { return json.Unmarshal(text, &map[string]int64{}) },
+	} {
+		b.Run(fmt.Sprintf("%s/groups=%d", name, groups), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := run(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			reportGroups(b, groups)
+		})
+	}
+}
+
+func reportGroups(b *testing.B, groups int) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(groups), "ns/group")
 }
 
 // BenchmarkRollback adds a small batch to many groups and takes it back. The
 // naive twin keeps a copy of its map to go back to.
 func BenchmarkRollback(b *testing.B) {
 	const rows = 1000
-	for _, groups := range []int{1000, 100_000} {
+	for _, groups := range []int{1000, 100_000, 1_000_000} {
 		batch := benchBatch(rand.New(rand.NewPCG(1, 2)), rows, groups, 0)
 		b.Run(fmt.Sprintf("columns/groups=%d", groups), func(b *testing.B) {
-			g := summed(b, groups)
+			g := heldGroups(b, groups, "key", benchSum)
 			before, err := g.snapshot()
 			if err != nil {
 				b.Fatal(err)

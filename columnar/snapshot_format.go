@@ -5,6 +5,7 @@ package columnar
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // snapshotWriter appends numbers, big-endian, and bytes.
@@ -23,6 +24,18 @@ func (w *snapshotWriter) flag(value bool) {
 func (w *snapshotWriter) uint32(value uint32) { w.data = binary.BigEndian.AppendUint32(w.data, value) }
 
 func (w *snapshotWriter) uint64(value uint64) { w.data = binary.BigEndian.AppendUint64(w.data, value) }
+
+// reserve makes room for so many bytes more, so that they are appended without
+// moving what is there.
+func (w *snapshotWriter) reserve(count int) { w.data = slices.Grow(w.data, count) }
+
+// extend appends so many bytes, whose values are undefined, for the caller to
+// set.
+func (w *snapshotWriter) extend(count int) []byte {
+	known := len(w.data)
+	w.data = slices.Grow(w.data, count)[:known+count]
+	return w.data[known:]
+}
 
 func (w *snapshotWriter) bytes(value []byte) { w.data = append(w.data, value...) }
 
