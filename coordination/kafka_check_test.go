@@ -166,55 +166,61 @@ func TestMintAsksNothingWhileItWaitsForItsTurn(t *testing.T) {
 // The coordinator of a new cluster is not ready at first, and all candidates
 // wait for it. Once it is, one of them leads, and no other deposes it.
 func TestCandidatesOfANewClusterElectOneLeader(t *testing.T) {
+	for name, shared := range map[string]bool{"over one transport": true, "over a transport each": false} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { newCluster(t, shared) }) })
+	}
+}
+
+func newCluster(t *testing.T, shared bool) {
 	const candidates = 7
-	synctest.Test(t, func(t *testing.T) {
-		s := virtualStage(t)
-		topic, r := s.compacted(t, 1), role(t, "controller")
-		fault := s.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.CoordinatorLoadInProgress, Count: -1, TopLevel: true})
-		ctx, cancel := context.WithCancel(t.Context())
-		var mu sync.Mutex
-		var leaders []string
-		var running sync.WaitGroup
-		var all []*coordination.KafkaTransport
-		for n := range candidates {
-			c := newContender(t, s, r, fmt.Sprint("node-", n), topic)
-			all = append(all, c.transport)
-			running.Go(func() {
-				err := coordination.Run(ctx, c.transport, r, member(t, c.name), coordination.Callbacks{
-					OnAcquired: func(ctx context.Context, _ *coordination.Leadership) error {
-						mu.Lock()
-						leaders = append(leaders, c.name)
-						mu.Unlock()
-						<-ctx.Done()
-						return nil
-					},
-				}, coordination.WithTopic(topic), coordination.WithPartitions(1))
-				if err != nil {
-					t.Errorf("%s: %v", c.name, err)
-				}
-			})
+	s := virtualStage(t)
+	topic, r := s.compacted(t, 1), role(t, "controller")
+	fault := s.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.CoordinatorLoadInProgress, Count: -1, TopLevel: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var leaders []string
+	var running sync.WaitGroup
+	var all []*coordination.KafkaTransport
+	for n := range candidates {
+		if n == 0 || !shared {
+			all = append(all, s.transport(t, coordination.DefaultLeaseConfig()))
 		}
-		time.Sleep(candidates * coordination.DefaultChallengeStagger) // it is the turn of all of them
-		fault.Remove()
-		time.Sleep(time.Second)
-		mu.Lock()
-		if len(leaders) == 0 {
-			t.Error("nobody leads a second after the coordinator was ready")
-		}
-		mu.Unlock()
-		time.Sleep(time.Minute)
-		mu.Lock()
-		if len(leaders) != 1 {
-			t.Errorf("%q led, want one of them", leaders)
-		}
-		mu.Unlock()
-		if got := s.describe(t, r).ProducerEpoch(); got != 0 {
-			t.Errorf("the coordinator holds epoch %d, want 0 of the only mint", got)
-		}
-		cancel()
-		running.Wait()
-		s.stop(all...)
-	})
+		name, transport := fmt.Sprint("node-", n), all[len(all)-1]
+		running.Go(func() {
+			err := coordination.Run(ctx, transport, r, member(t, name), coordination.Callbacks{
+				OnAcquired: func(ctx context.Context, _ *coordination.Leadership) error {
+					mu.Lock()
+					leaders = append(leaders, name)
+					mu.Unlock()
+					<-ctx.Done()
+					return nil
+				},
+			}, coordination.WithTopic(topic), coordination.WithPartitions(1))
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	time.Sleep(candidates * coordination.DefaultChallengeStagger) // it is the turn of all of them
+	fault.Remove()
+	time.Sleep(time.Second)
+	mu.Lock()
+	if len(leaders) == 0 {
+		t.Error("nobody leads a second after the coordinator was ready")
+	}
+	mu.Unlock()
+	time.Sleep(time.Minute)
+	mu.Lock()
+	if len(leaders) != 1 {
+		t.Errorf("%q led, want one of them", leaders)
+	}
+	mu.Unlock()
+	if got := s.describe(t, r).ProducerEpoch(); got != 0 {
+		t.Errorf("the coordinator holds epoch %d, want 0 of the only mint", got)
+	}
+	cancel()
+	running.Wait()
+	s.stop(all...)
 }
 
 // A coordinator that minted nothing is asked again before long.

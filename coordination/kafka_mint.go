@@ -40,7 +40,9 @@ func (t *KafkaTransport) AcquireEpoch(ctx context.Context, role Role) (FencingTo
 // AcquireEpochWhile is [KafkaTransport.AcquireEpoch] for as long as still
 // agrees; see [CheckedCoordinator]. It asks once the turn has come, the
 // coordinator is known and the connection to it is open, so that the request
-// follows at once. A nil still agrees to every request.
+// follows at once. Behind another mint over the same transport it first waits,
+// for a second at most, until that one's first record is committed, so that
+// still can see it. A nil still agrees to every request.
 func (t *KafkaTransport) AcquireEpochWhile(ctx context.Context, role Role, still func(ctx context.Context) error) (FencingToken, error) {
 	if role == (Role{}) {
 		return NoEpoch, errZeroRole
@@ -51,11 +53,14 @@ func (t *KafkaTransport) AcquireEpochWhile(ctx context.Context, role Role, still
 	}
 	defer leave()
 	request := request{operation: "InitProducerId", subject: roleSubject(role)}
-	pass, err := t.terms.mint(call, role)
+	pass, waited, err := t.terms.mint(call, role)
 	if err != nil {
 		return NoEpoch, request.failed(err)
 	}
 	defer pass()
+	if waited && still != nil {
+		t.terms.settle(call, role)
+	}
 	m, err := t.mint(call, request, role, still)
 	if err != nil {
 		return NoEpoch, err

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // kafkaTerm is what the transport keeps for an epoch that it minted: the
@@ -18,6 +19,9 @@ type kafkaTerm struct {
 	minted FencingToken
 	floor  versionFloor
 	over   chan struct{} // closed when the epoch is known to be superseded
+
+	written chan struct{} // closed when a transaction is committed or nothing is written any more
+	writes  sync.Once     // closes written
 
 	current atomic.Pointer[FencingToken]
 	ids     []int64 // every producer id so far, oldest first; guarded by kafkaTerms.mu
@@ -79,6 +83,9 @@ func (m *kafkaTerm) superseded() bool {
 	}
 }
 
+// wrote says that a transaction is committed, or that none will be.
+func (m *kafkaTerm) wrote() { m.writes.Do(func() { close(m.written) }) }
+
 // kafkaTerms are the epochs that a transport minted.
 type kafkaTerms struct {
 	mu      sync.Mutex // guards the fields below
@@ -124,8 +131,9 @@ type mintTurn struct {
 	users int
 }
 
-// mint waits until no other mint of the role is under way.
-func (r *kafkaTerms) mint(ctx context.Context, role Role) (pass func(), err error) {
+// mint waits until no other mint of the role is under way, and reports whether
+// one was.
+func (r *kafkaTerms) mint(ctx context.Context, role Role) (pass func(), waited bool, err error) {
 	r.mu.Lock()
 	turn := r.minting[role]
 	if turn == nil {
@@ -136,6 +144,7 @@ func (r *kafkaTerms) mint(ctx context.Context, role Role) (pass func(), err erro
 		r.minting[role] = turn
 	}
 	turn.users++
+	waited = turn.users > 1
 	r.mu.Unlock()
 	leave := func() {
 		r.mu.Lock()
@@ -149,10 +158,32 @@ func (r *kafkaTerms) mint(ctx context.Context, role Role) (pass func(), err erro
 		return func() {
 			<-turn.taken
 			leave()
-		}, nil
+		}, waited, nil
 	case <-ctx.Done():
 		leave()
-		return nil, ended(ctx, nil)
+		return nil, waited, ended(ctx, nil)
+	}
+}
+
+// writtenPatience bounds the wait for the first write of a term.
+const writtenPatience = time.Second
+
+// settle waits for the first write of the newest term of a role, a moment at
+// most. Whoever minted it is about to write a lease, and before that nobody can
+// see that it leads.
+func (r *kafkaTerms) settle(ctx context.Context, role Role) {
+	r.mu.Lock()
+	term := r.newest[role]
+	r.mu.Unlock()
+	if term == nil {
+		return
+	}
+	patience := time.NewTimer(writtenPatience)
+	defer patience.Stop()
+	select {
+	case <-term.written:
+	case <-patience.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -165,6 +196,7 @@ func (r *kafkaTerms) install(role Role, token FencingToken, floor versionFloor, 
 		floor:     floor,
 		ids:       []int64{token.producerID},
 		over:      make(chan struct{}),
+		written:   make(chan struct{}),
 		turn:      make(chan struct{}, 1),
 		tracking:  tracking,
 		decided:   tracking,
@@ -219,6 +251,7 @@ func (r *kafkaTerms) supersede(term *kafkaTerm) {
 
 // drop forgets a term and remembers that its tokens are of no use.
 func (r *kafkaTerms) drop(term *kafkaTerm) {
+	term.wrote()
 	for _, producerID := range term.ids {
 		first, last := term.epochs(producerID)
 		set := r.ended[producerID]

@@ -52,6 +52,9 @@ func (x *transaction) commit(ctx context.Context) error {
 		err := x.attempt(ctx)
 		var again *restart
 		if !errors.As(err, &again) {
+			if err == nil {
+				x.term.wrote()
+			}
 			return err
 		}
 		request := x.request(again.operation)

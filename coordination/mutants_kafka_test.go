@@ -182,6 +182,13 @@ var kafkaMutants = []mutant{
 		says:  "led, want one of them",
 	},
 	{
+		name: "a mint does not wait for the first lease of the one before", file: "kafka_mint.go",
+		old:   "\tif waited && still != nil {\n",
+		new:   "\tif waited = false; waited && still != nil {\n",
+		tests: "TestCandidatesOfANewClusterElectOneLeader/over_one_transport",
+		says:  "want 0 of the only mint",
+	},
+	{
 		name: "every attempt may burn an epoch", file: "kafka_request.go",
 		old:   "\t\tif again.spent {\n",
 		new:   "\t\tif true || again.spent {\n",
