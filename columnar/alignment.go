@@ -14,8 +14,9 @@ import (
 type alignment struct {
 	pending  *BarrierCut // that is being aligned on; nil for none
 	adopted  time.Time
-	cuts     []publishedCut // above the last closed epochs, ascending
-	readOnce bool           // the cut reader has been read to its end
+	cuts     []publishedCut           // above the last closed epochs, ascending
+	readOnce bool                     // the cut reader has been read to its end
+	hidden   map[TopicPartition]int64 // stable offsets that were reported
 }
 
 // limit returns the offset below which records of a topic may run.
@@ -53,10 +54,10 @@ func (r *GroupRunner) refreshCuts(ctx context.Context) error {
 	if len(r.partitions) == 0 || closed == math.MaxInt64 {
 		closed = NoEpoch
 	}
-	cuts, newest, bad, err := r.settings.cuts.refresh(ctx, r.settings.barrier, closed)
-	if bad != nil {
+	news, err := r.settings.cuts.refresh(ctx, r.settings.barrier, closed)
+	if news.bad != nil {
 		r.stats.add(func(s *RuntimeStats) { s.BadBarrierRecords++ })
-		r.reportError(bad)
+		r.reportError(news.bad)
 	}
 	if err != nil {
 		if ctx.Err() != nil {
@@ -68,16 +69,32 @@ func (r *GroupRunner) refreshCuts(ctx context.Context) error {
 		r.reportError(err)
 		return nil
 	}
+	r.reportHidden(news.hidden)
 	r.alignment.readOnce = true
-	r.alignment.cuts = cuts
+	r.alignment.cuts = news.cuts
 	for _, p := range r.partitions {
-		if newest != groupEpoch && p.lastClosed > newest {
+		if news.newest != groupEpoch && p.lastClosed > news.newest {
 			// The group was deleted and made anew: its epochs have started over.
 			p.lastClosed = NoEpoch
 			r.alignment.cuts = nil
 		}
 	}
 	return nil
+}
+
+// reportHidden reports cuts that an open transaction may hide, once for each.
+func (r *GroupRunner) reportHidden(hidden []*IncompleteReadError) {
+	offsets := int64(0)
+	reported := map[TopicPartition]int64{}
+	for _, one := range hidden {
+		offsets += one.EndOffset - one.StableOffset
+		reported[one.Partition] = one.StableOffset
+		if at, ok := r.alignment.hidden[one.Partition]; !ok || at != one.StableOffset {
+			r.reportError(one)
+		}
+	}
+	r.alignment.hidden = reported
+	r.stats.add(func(s *RuntimeStats) { s.BarrierOffsetsHidden = offsets })
 }
 
 // reportError reports an error that ends no round.

@@ -29,8 +29,9 @@ type RebalanceListener interface {
 // Consumer reads records. A runner calls it from one goroutine at a time.
 //
 // A consumer may also be a [PositionReader], [CommittedReader],
-// [OffsetRangeReader], [PartitionCounter], [Pauser], [RebalanceNotifier] or
-// [PollBounder]; a runner finds these by type assertion and works without them.
+// [OffsetRangeReader], [LogEndReader], [PartitionCounter], [Pauser],
+// [RebalanceNotifier] or [PollBounder]; a runner and a [CutReader] find these by
+// type assertion and work without them.
 type Consumer interface {
 	// Assign makes partitions the whole assignment. It is for consumers outside
 	// a group.
@@ -80,6 +81,16 @@ type OffsetRangeReader interface {
 	// EndOffsets returns the offset behind the last record that the consumer may
 	// read: for a read-committed consumer, the last stable offset.
 	EndOffsets(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]int64, error)
+}
+
+// LogEndReader is a [Consumer] that can ask the broker where the logs of
+// partitions end, whatever it may read of them.
+type LogEndReader interface {
+	// LogEndOffsets returns the offset behind the last record of each partition,
+	// committed or not: the high watermark. While a transaction is open, that is
+	// above what [OffsetRangeReader.EndOffsets] returns to a read-committed
+	// consumer.
+	LogEndOffsets(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]int64, error)
 }
 
 // PartitionCounter is a [Consumer] that can tell how many partitions topics

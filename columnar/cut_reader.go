@@ -18,6 +18,8 @@ const (
 	// DefaultCutIdlePolls is how many empty polls in a row end a read where the
 	// consumer cannot tell the end of a partition.
 	DefaultCutIdlePolls = 1
+	// DefaultCutStableWait is how long a read waits for open transactions to end.
+	DefaultCutStableWait = time.Second
 )
 
 // CutReader reads the cuts of barrier groups from the barrier state topic. It
@@ -28,6 +30,11 @@ const (
 // beginning, whatever lies between. Otherwise it starts at offset 0 and ends
 // after a number of empty polls.
 //
+// While a transaction is open on a partition, what was committed behind its
+// first record is out of sight. Where the consumer is a [LogEndReader] too, a
+// read notices that, waits for the end of the transaction, and fails with an
+// [*IncompleteReadError] rather than return a cut that may not be the newest.
+//
 // A reader needs a consumer of its own: it replaces the consumer's assignment.
 // The consumer stays the caller's to close. A CutReader is safe for concurrent
 // use by multiple goroutines.
@@ -37,6 +44,7 @@ type CutReader struct {
 	topic       string
 	pollTimeout time.Duration
 	idlePolls   int
+	stableWait  time.Duration
 
 	turn     chan struct{} // holds a token while a call uses what follows
 	assigned bool
@@ -44,6 +52,9 @@ type CutReader struct {
 	next     map[TopicPartition]int64 // behind the last record seen
 	groups   map[string]*cutHistory
 	bad      []error // malformed records not yet reported
+	looked   time.Time
+	pins     map[TopicPartition]int64 // stable offsets below the end, when last looked
+	hidden   []*IncompleteReadError   // by transactions that were open at the look before, too
 }
 
 // cutHistory is what the topic says about one barrier group.
@@ -76,6 +87,14 @@ func WithCutIdlePolls(polls int) CutReaderOption {
 	return func(r *CutReader) { r.idlePolls = polls }
 }
 
+// WithCutStableWait sets how long a read waits for a transaction of somebody
+// else to end that may hide committed cuts, before it fails with an
+// [*IncompleteReadError]. The default is [DefaultCutStableWait]; 0 does not wait.
+// A runner's reads between rounds never wait.
+func WithCutStableWait(wait time.Duration) CutReaderOption {
+	return func(r *CutReader) { r.stableWait = wait }
+}
+
 // WithCutTopic sets the topic that is read. The default is
 // [BarrierStateTopic].
 func WithCutTopic(topic string) CutReaderOption {
@@ -90,6 +109,7 @@ func NewCutReader(consumer Consumer, partitions int, options ...CutReaderOption)
 		topic:       BarrierStateTopic,
 		pollTimeout: DefaultCutPollTimeout,
 		idlePolls:   DefaultCutIdlePolls,
+		stableWait:  DefaultCutStableWait,
 		turn:        make(chan struct{}, 1),
 		next:        map[TopicPartition]int64{},
 		groups:      map[string]*cutHistory{},
@@ -114,6 +134,9 @@ func NewCutReader(consumer Consumer, partitions int, options ...CutReaderOption)
 	if r.pollTimeout < 0 {
 		errs = append(errs, fmt.Errorf("cut poll timeout %v is negative", r.pollTimeout))
 	}
+	if r.stableWait < 0 {
+		errs = append(errs, fmt.Errorf("cut stable wait %v is negative", r.stableWait))
+	}
 	if r.topic == "" {
 		errs = append(errs, errors.New("a cut reader needs a topic"))
 	}
@@ -132,7 +155,9 @@ func NewCutReader(consumer Consumer, partitions int, options ...CutReaderOption)
 //
 // A malformed record is an error that matches [*BarrierFormatError], returned
 // by the first call that meets it; the records around it count, and the next
-// call succeeds. When ctx ends, what was read so far is kept.
+// call succeeds. An [*IncompleteReadError] says that a newer cut may be hidden
+// behind an open transaction; it is retriable. When ctx ends, what was read so far
+// is kept.
 func (r *CutReader) LatestCompleteCut(ctx context.Context, group string) (*BarrierCut, error) {
 	cuts, err := r.CompleteCutsAfter(ctx, group, -1)
 	if err != nil || len(cuts) == 0 {
@@ -149,7 +174,7 @@ func (r *CutReader) CompleteCutsAfter(ctx context.Context, group string, epoch i
 		return nil, err
 	}
 	defer r.release()
-	if err := r.readToEnd(ctx); err != nil {
+	if err := r.readToEnd(ctx, r.stableWait); err != nil {
 		return nil, err
 	}
 	if err := r.takeBad(); err != nil {
@@ -171,32 +196,45 @@ func (r *CutReader) usable(ctx context.Context, group string) ([]publishedCut, e
 		return nil, err
 	}
 	defer r.release()
-	if err := r.readToEnd(ctx); err != nil {
+	if err := r.readToEnd(ctx, r.stableWait); err != nil {
 		return nil, err
 	}
 	cuts, _ := r.after(group, groupEpoch)
 	return slices.DeleteFunc(cuts, func(cut publishedCut) bool { return cut.unusable != nil }), nil
 }
 
+// cutNews is what a refresh knows.
+type cutNews struct {
+	cuts   []publishedCut         // complete and above the epoch asked for, ascending
+	newest int64                  // epoch of the group whatever its status; -1 for none
+	bad    error                  // of malformed records, which do not keep the others back
+	hidden []*IncompleteReadError // what a transaction hides that stays open
+}
+
 // refresh takes what is ready, without waiting once the topic has been read to
-// its end, and returns the complete cuts of group above epoch in ascending
-// order, and the newest epoch of the group whatever its status, -1 for none. The
-// second error is of malformed records, which do not keep the others back.
-func (r *CutReader) refresh(ctx context.Context, group string, epoch int64) (cuts []publishedCut, newest int64, bad, err error) {
+// its end. Open transactions do not hold it up: what they hide is news of a later
+// refresh.
+func (r *CutReader) refresh(ctx context.Context, group string, epoch int64) (cutNews, error) {
 	if err := r.acquire(ctx); err != nil {
-		return nil, groupEpoch, nil, err
+		return cutNews{}, err
 	}
 	defer r.release()
+	var err error
 	if !r.loaded {
-		err = r.readToEnd(ctx)
+		err = r.readToEnd(ctx, 0)
+		if errors.As(err, new(*IncompleteReadError)) {
+			err = nil
+		}
 	} else {
 		_, err = r.poll(ctx, 0)
 	}
 	if err != nil {
-		return nil, groupEpoch, nil, err
+		return cutNews{}, err
 	}
-	cuts, newest = r.after(group, epoch)
-	return cuts, newest, r.takeBad(), nil
+	r.look(ctx)
+	news := cutNews{bad: r.takeBad(), hidden: r.hidden}
+	news.cuts, news.newest = r.after(group, epoch)
+	return news, nil
 }
 
 func (r *CutReader) acquire(ctx context.Context) error {
@@ -214,60 +252,6 @@ func (r *CutReader) takeBad() error {
 	err := errors.Join(r.bad...)
 	r.bad = nil
 	return err
-}
-
-// readToEnd reads up to the end offsets of this moment, or until the topic is
-// quiet where the consumer does not know them.
-func (r *CutReader) readToEnd(ctx context.Context) error {
-	if err := r.start(ctx); err != nil {
-		return err
-	}
-	ranges, ranged := r.consumer.(OffsetRangeReader)
-	positions, positioned := r.consumer.(PositionReader)
-	var ends map[TopicPartition]int64
-	if ranged && positioned {
-		var err error
-		if ends, err = ranges.EndOffsets(ctx, r.partitions); err != nil {
-			return fmt.Errorf("columnar: end offsets of %q: %w", r.topic, err)
-		}
-	}
-	for idle := 0; ; {
-		if ends != nil {
-			at, err := positions.Positions(ctx, r.partitions)
-			if err != nil {
-				return fmt.Errorf("columnar: positions in %q: %w", r.topic, err)
-			}
-			if r.reached(ends, at) {
-				break
-			}
-		} else if idle == r.idlePolls {
-			break
-		}
-		records, err := r.poll(ctx, r.pollTimeout)
-		if err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if records == 0 {
-			idle++
-		} else {
-			idle = 0
-		}
-	}
-	r.loaded = true
-	return nil
-}
-
-// reached reports whether every partition has been read up to its end.
-func (r *CutReader) reached(ends, positions map[TopicPartition]int64) bool {
-	for _, tp := range r.partitions {
-		if max(positions[tp], r.next[tp]) < ends[tp] {
-			return false
-		}
-	}
-	return true
 }
 
 // start takes the assignment, once, and seeks to the first available offsets.

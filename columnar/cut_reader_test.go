@@ -208,6 +208,7 @@ func TestCutReaderRefusesBadArguments(t *testing.T) {
 		{"no idle polls", consumer, 1, WithCutIdlePolls(0), "a cut reader needs at least one idle poll"},
 		{"no topic", consumer, 1, WithCutTopic(""), "a cut reader needs a topic"},
 		{"negative timeout", consumer, 1, WithCutPollTimeout(-1), "cut poll timeout -1ns is negative"},
+		{"negative wait", consumer, 1, WithCutStableWait(-1), "cut stable wait -1ns is negative"},
 		{"nil option", consumer, 1, nil, "cut reader option 0 is nil"},
 		{"all at once", nil, 0, WithCutTopic(""), "a cut reader needs a consumer\na cut reader needs at least one partition\na cut reader needs a topic"},
 	}
@@ -334,12 +335,12 @@ func TestCutReaderRefreshDoesNotWait(t *testing.T) {
 	reader := newReader(t, consumer, 1)
 	var got [][]int64
 	for range 3 {
-		cuts, newest, bad, err := reader.refresh(t.Context(), "audit", 0)
-		if err != nil || bad != nil {
-			t.Fatal(err, bad)
+		news, err := reader.refresh(t.Context(), "audit", 0)
+		if err != nil || news.bad != nil || news.hidden != nil {
+			t.Fatal(err, news.bad, news.hidden)
 		}
-		epochs := []int64{newest}
-		for _, cut := range cuts {
+		epochs := []int64{news.newest}
+		for _, cut := range news.cuts {
 			epochs = append(epochs, cut.Epoch)
 		}
 		got = append(got, epochs)
@@ -364,12 +365,12 @@ func TestCutReaderMarksContradictoryCutsUnusable(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			reader := newReader(t, &scriptedConsumer{fetches: []fetch{{barrierTP(0): {{Key: unhex(t, auditKey7), Value: value(test.value)}}}}}, 1)
-			cuts, _, _, err := reader.refresh(t.Context(), "audit", -1)
-			if err != nil || len(cuts) != 1 {
-				t.Fatalf("refresh = %v, %v; want one cut", cuts, err)
+			news, err := reader.refresh(t.Context(), "audit", -1)
+			if err != nil || len(news.cuts) != 1 {
+				t.Fatalf("refresh = %v, %v; want one cut", news.cuts, err)
 			}
-			if cuts[0].unusable == nil || cuts[0].unusable.Error() != test.want {
-				t.Errorf("unusable = %v; want %q", cuts[0].unusable, test.want)
+			if unusable := news.cuts[0].unusable; unusable == nil || unusable.Error() != test.want {
+				t.Errorf("unusable = %v; want %q", unusable, test.want)
 			}
 		})
 	}

@@ -30,7 +30,8 @@ type Hooks struct {
 	// CutSkipped is called when a cut is not aligned on, with the reason.
 	CutSkipped func(BarrierCut, error)
 	// Error is called for an error that ends no round: a malformed barrier record,
-	// a snapshot between rounds that failed, a panic of the barrier listener.
+	// an open transaction that may hide cuts, a snapshot between rounds that failed,
+	// a panic of the barrier listener.
 	Error func(error)
 }
 

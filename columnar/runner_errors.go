@@ -121,6 +121,23 @@ func formatCounts(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
+// IncompleteReadError says that a read of a topic stopped short of its end: a
+// transaction is open, and what was committed behind its first record is out of
+// sight until it ends. What lies below the stable offset has been read.
+type IncompleteReadError struct {
+	Partition    TopicPartition
+	StableOffset int64 // up to which records may be read
+	EndOffset    int64 // of the log, when the read began
+}
+
+func (e *IncompleteReadError) Error() string {
+	return fmt.Sprintf("columnar: %s/%d can be read up to offset %d and ends at %d: an open transaction may hide committed records",
+		e.Partition.Topic, e.Partition.Partition, e.StableOffset, e.EndOffset)
+}
+
+// Retriable is true: transactions end, at the latest by their timeout.
+func (e *IncompleteReadError) Retriable() bool { return true }
+
 // MissingCutError says that a barrier group has no complete cut to restore to.
 type MissingCutError struct {
 	Group     string

@@ -45,7 +45,10 @@ type RuntimeStats struct {
 	CutsSkipped       int64
 	CutsAbandoned     int64 // at the alignment deadline
 	BadBarrierRecords int64
-	ListenerPanics    int64
+	// BarrierOffsetsHidden is how many offsets of the barrier state topic lie
+	// behind a transaction that stays open, now: cuts among them are not seen.
+	BarrierOffsetsHidden int64
+	ListenerPanics       int64
 
 	HeldRecords  int           // that wait for a barrier or a replay, now
 	HeldBytes    int64         // of their keys, values and headers

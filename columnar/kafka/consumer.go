@@ -428,6 +428,13 @@ func (c *consumer) EndOffsets(ctx context.Context, partitions []columnar.TopicPa
 	return ends, nil
 }
 
+// LogEndOffsets returns the offset behind the last record of each partition, the
+// high watermark: a transaction that is open keeps [Reader.EndOffsets] below it.
+// Errors of single partitions are joined [columnar.TopicError] values.
+func (c *consumer) LogEndOffsets(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]int64, error) {
+	return c.listOffsets(ctx, "log end", partitions, c.admin.ListEndOffsets)
+}
+
 // await remembers ends that somebody wants to reach.
 func (c *consumer) await(ends map[columnar.TopicPartition]int64) {
 	c.mu.Lock()

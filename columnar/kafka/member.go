@@ -31,6 +31,7 @@ var (
 	_ columnar.PositionReader    = (*Member)(nil)
 	_ columnar.CommittedReader   = (*Member)(nil)
 	_ columnar.OffsetRangeReader = (*Member)(nil)
+	_ columnar.LogEndReader      = (*Member)(nil)
 	_ columnar.PartitionCounter  = (*Member)(nil)
 	_ columnar.Pauser            = (*Member)(nil)
 	_ columnar.RebalanceNotifier = (*Member)(nil)

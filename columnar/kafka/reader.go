@@ -33,6 +33,7 @@ var (
 	_ columnar.PositionReader    = (*Reader)(nil)
 	_ columnar.CommittedReader   = (*Reader)(nil)
 	_ columnar.OffsetRangeReader = (*Reader)(nil)
+	_ columnar.LogEndReader      = (*Reader)(nil)
 	_ columnar.PartitionCounter  = (*Reader)(nil)
 	_ columnar.Pauser            = (*Reader)(nil)
 	_ columnar.PollBounder       = (*Reader)(nil)

@@ -42,6 +42,7 @@ var (
 	_ columnar.PositionReader               = (*TransactionalMember)(nil)
 	_ columnar.CommittedReader              = (*TransactionalMember)(nil)
 	_ columnar.OffsetRangeReader            = (*TransactionalMember)(nil)
+	_ columnar.LogEndReader                 = (*TransactionalMember)(nil)
 	_ columnar.PartitionCounter             = (*TransactionalMember)(nil)
 	_ columnar.Pauser                       = (*TransactionalMember)(nil)
 	_ columnar.RebalanceNotifier            = (*TransactionalMember)(nil)
