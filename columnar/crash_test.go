@@ -34,6 +34,7 @@ type world struct {
 	transactional bool
 	topology      func(testing.TB) *Topology
 	options       func(*world) []GroupRunnerOption
+	plain         bool // the producer knows no transactions
 
 	steps, crashAt int
 	dead           bool
@@ -74,7 +75,11 @@ func (w *world) start(id string, within int) *process {
 		WithStateStore(store), WithParallelism(1 + w.rand.IntN(3)),
 		WithSnapshotInterval(time.Duration(w.rand.IntN(2)) * time.Hour),
 	}, w.options(w)...)
-	runner, err := NewGroupRunner(w.topology(w.tb), p.member, p.member, options...)
+	producer := Producer(p.member)
+	if w.plain {
+		producer = struct{ Producer }{p.member}
+	}
+	runner, err := NewGroupRunner(w.topology(w.tb), p.member, producer, options...)
 	if err != nil {
 		w.tb.Fatalf("%s: %v", w.name, err)
 	}
@@ -312,6 +317,53 @@ func TestPartitionsMoveBetweenMembers(t *testing.T) {
 			t.Fatalf("%s: not drained: committed %v", w.name, w.cluster.committed)
 		}
 		l.check()
+	})
+}
+
+// Partitions of two topics that share state move between members, in order and
+// without: their history is one, and goes on where it was.
+func TestInterleavedPartitionsMoveBetweenMembers(t *testing.T) {
+	eachMode(t, func(t *testing.T, seed uint64, transactional bool) {
+		w := newWorld(t, seed, transactional, map[string]int{"a": 2, "b": 2}, chainTopology)
+		produced := map[TopicPartition][]string{}
+		produce := func(records int) {
+			for range records {
+				tp := TopicPartition{[]string{"a", "b"}[w.rand.IntN(2)], w.rand.IntN(2)}
+				record := fmt.Sprintf("%s%d.%d", tp.Topic, tp.Partition, len(produced[tp]))
+				produced[tp] = append(produced[tp], record)
+				w.cluster.produce(tp, record+" 0")
+			}
+		}
+		var processes []*process
+		for started := range 12 {
+			produce(w.rand.IntN(20))
+			processes = append(processes, w.start(fmt.Sprint("member-", started), 0))
+			for range 20 {
+				for _, p := range processes {
+					p.stale()
+				}
+				produce(w.rand.IntN(3))
+			}
+			if len(processes) < 2 {
+				continue
+			}
+			leaver := processes[0]
+			if processes = processes[1:]; w.rand.IntN(2) == 0 {
+				if err := leaver.runner.Close(); err != nil {
+					t.Fatalf("%s: Close: %v", w.name, err)
+				}
+			}
+			w.cluster.expire(leaver.member)
+		}
+		for range 1000 {
+			for _, p := range processes {
+				p.stale()
+			}
+		}
+		if !w.cluster.drained("a", "b") {
+			t.Fatalf("%s: not drained: committed %v", w.name, w.cluster.committed)
+		}
+		checkChains(t, w, produced)
 	})
 }
 

@@ -190,6 +190,9 @@ func recordBytes(record *ConsumedRecord) int64 {
 type logicalPartition struct {
 	number int
 	topics map[string]*topicProgress
+	// departed are the positions of topics that have left the member, one after the
+	// other, while their records are part of the state.
+	departed map[TopicPartition]int64
 
 	// owned says that the group has given the partition to this member. Before
 	// the first assignment of all, partitions are used without being owned.
@@ -246,7 +249,8 @@ func (p *logicalPartition) partitions() []TopicPartition {
 // positions returns the offsets that the committed state stands for: those of
 // the group where it has committed, and what was processed elsewhere.
 func (p *logicalPartition) positions() map[TopicPartition]int64 {
-	positions := make(map[TopicPartition]int64, len(p.topics))
+	positions := make(map[TopicPartition]int64, len(p.topics)+len(p.departed))
+	maps.Copy(positions, p.departed)
 	for _, progress := range p.topics {
 		switch {
 		case progress.hasCommitted && progress.known:

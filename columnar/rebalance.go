@@ -119,6 +119,7 @@ func (r *GroupRunner) join(tp TopicPartition) {
 	if p.owned && known {
 		return
 	}
+	p.departed = nil
 	if !p.owned {
 		// Before the first assignment the partition may have been used without
 		// being owned, and its state is that of a restore then.
@@ -140,6 +141,12 @@ func (r *GroupRunner) leave(ctx context.Context, tp TopicPartition, save bool) e
 	}
 	delete(r.restored, tp.Partition)
 	if len(p.topics) > 1 {
+		if at, ok := p.positions()[tp]; ok {
+			if p.departed == nil {
+				p.departed = map[TopicPartition]int64{}
+			}
+			p.departed[tp] = at
+		}
 		delete(p.topics, tp.Topic)
 		return nil
 	}
