@@ -155,6 +155,20 @@ type TransactionalProducer interface {
 	AbortTransaction() error
 }
 
+// OffsetNoter is a [TransactionalProducer] that can keep a note beside a committed
+// offset. A runner that finds it tells by the notes whether a transaction that
+// moves no offset took effect.
+type OffsetNoter interface {
+	// SendOffsetsNoted is [TransactionalProducer.SendOffsets], bounded by ctx, with
+	// notes for some of the partitions. A note stays beside the offset until the next
+	// commit of the partition, which replaces or removes it.
+	SendOffsetsNoted(ctx context.Context, offsets map[TopicPartition]int64, notes map[TopicPartition]string, groupMetadata any) error
+	// CommittedNotes returns the notes beside the group's committed offsets. It
+	// waits for offsets of a transaction that is being completed. Partitions without
+	// a note are omitted.
+	CommittedNotes(ctx context.Context, partitions []TopicPartition) (map[TopicPartition]string, error)
+}
+
 // ContextTransactionalProducer is a [TransactionalProducer] whose blocking
 // calls take a context. A runner prefers these calls where a producer has them.
 type ContextTransactionalProducer interface {

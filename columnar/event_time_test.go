@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -111,5 +112,260 @@ func TestAdvanceOfTimeSurvivesACrash(t *testing.T) {
 		if got := c.values("out"); !slices.Contains(got, "p0 7") {
 			t.Errorf("transactional %v: outputs %v after a failed advance; want p0 7 among them", transactional, got)
 		}
+	}
+}
+
+// potted returns by partition what the pots passed on, without those that were
+// empty.
+func potted(c *fakeCluster) map[string][]int64 {
+	sums := map[string][]int64{}
+	for _, value := range c.values("out") {
+		partition, text, _ := strings.Cut(value, " ")
+		if sum, err := strconv.ParseInt(text, 10, 64); err == nil && sum != 0 {
+			sums[partition] = append(sums[partition], sum)
+		}
+	}
+	return sums
+}
+
+// kindsOfAdvance are the ways in which rounds commit and advances send.
+var kindsOfAdvance = []struct {
+	name                 string
+	transactional, plain bool
+}{
+	{"transactions", true, false},
+	{"transactions for advances alone", false, false},
+	{"no transactions", false, true},
+}
+
+// Each thing that an advance does is its last, in turn.
+func TestAdvanceOfTimeIsMadeOnceWhereverItCrashes(t *testing.T) {
+	for _, kind := range kindsOfAdvance {
+		t.Run(kind.name, func(t *testing.T) {
+			for crashAt := 1; ; crashAt++ {
+				w := newWorld(t, 1, kind.transactional, map[string]int{"in": 2}, potTopology)
+				w.plain = kind.plain
+				w.cluster.produce(in(0), "a 1", "a 2")
+				w.cluster.produce(in(1), "a 40")
+				p := w.start("member", 0)
+				p.drain("in")
+				p.round()
+				w.crashAt = w.steps + crashAt
+				err := p.runner.AdvanceTime(t.Context(), 10)
+				crashed := w.dead
+				if (err != nil) != crashed && crashed {
+					// The last step was one that an advance can do without.
+					t.Logf("crash at step %d: the advance took place", crashAt)
+				}
+				p.bury()
+				w.crashAt = 0
+				p = w.start("member", 0)
+				w.cluster.produce(in(0), "a 5")
+				p.drain("in")
+				p.round()
+				if err := p.runner.AdvanceTime(t.Context(), 20); err != nil {
+					t.Fatalf("crash at step %d: AdvanceTime behind it: %v", crashAt, err)
+				}
+				got := potted(w.cluster)
+				once := map[string][]int64{"p0": {3, 5}, "p1": {40}}
+				undone := map[string][]int64{"p0": {8}, "p1": {40}}
+				if d1, d2 := cmp.Diff(once, got), cmp.Diff(undone, got); d1 != "" && d2 != "" && !kind.plain {
+					t.Errorf("crash at step %d: outputs mismatch (-want +got):\n%s", crashAt, d1)
+				}
+				for partition, total := range map[string]int64{"p0": 8, "p1": 40} {
+					sum := int64(0)
+					for _, one := range got[partition] {
+						sum += one
+					}
+					if sum < total {
+						t.Errorf("crash at step %d: outputs of %s are %v; want %d in all", crashAt, partition, got[partition], total)
+					}
+				}
+				if !crashed {
+					if crashAt < 5 {
+						t.Errorf("an advance has %d steps; too few to be true", crashAt)
+					}
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestAdvancesOfTimeAreExactAfterCrashesAnywhere(t *testing.T) {
+	for _, kind := range kindsOfAdvance {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range *seeds {
+				w := newWorld(t, seed, kind.transactional, map[string]int{"in": 3}, potTopology)
+				w.plain = kind.plain
+				want := map[string]int64{}
+				produce := func() {
+					for range w.rand.IntN(10) {
+						partition, amount := w.rand.IntN(3), int64(1+w.rand.IntN(99))
+						want[fmt.Sprintf("p%d", partition)] += amount
+						w.cluster.produce(in(partition), fmt.Sprintf("u %d", amount))
+					}
+				}
+				for range 15 {
+					p := w.start("member", 150)
+					for range 30 {
+						produce()
+						if p.round(); w.dead {
+							break
+						}
+						if w.rand.IntN(3) > 0 {
+							continue
+						}
+						if err := p.runner.AdvanceTime(t.Context(), int64(w.steps)); err != nil && !w.dead {
+							t.Fatalf("%s: AdvanceTime: %v", w.name, err)
+						}
+						if w.dead {
+							break
+						}
+					}
+					p.bury()
+				}
+				p := w.start("member", 0)
+				p.drain("in")
+				for range 3 {
+					p.round()
+				}
+				if err := p.runner.AdvanceTime(t.Context(), int64(w.steps)); err != nil {
+					t.Fatalf("%s: AdvanceTime: %v", w.name, err)
+				}
+				for partition, sums := range potted(w.cluster) {
+					sum := int64(0)
+					for _, one := range sums {
+						sum += one
+					}
+					if sum != want[partition] && (!kind.plain || sum < want[partition]) {
+						t.Fatalf("%s: pots of %s passed on %d; want %d", w.name, partition, sum, want[partition])
+					}
+				}
+				if w.cluster.rewinds > 0 {
+					t.Fatalf("%s: commits went backwards %d times", w.name, w.cluster.rewinds)
+				}
+			}
+		})
+	}
+}
+
+// The outcome of an advance's commit is not known: it is found out as that of any
+// other round.
+func TestAdvanceOfTimeWithAnUnknownOutcomeIsMadeOnce(t *testing.T) {
+	unknown := &CommitUnknownError{TransactionalID: "member", Cause: errors.New("answer lost")}
+	flow := func(tb testing.TB) *Topology {
+		return through(tb, "pot", func() Processor { return statelessPot{} }, "in")
+	}
+	for _, stateful := range []bool{true, false} {
+		for _, lands := range []landing{landsNever, landsAtOnce, landsLate} {
+			for aborts := range 3 {
+				for reads := range 3 {
+					t.Run(fmt.Sprintf("with state %v/%s/%d aborts and %d reads fail", stateful, lands, aborts, reads), func(t *testing.T) {
+						c := clusterOf(t, map[string]int{"in": 1})
+						c.fill(in(0), "a 1", "a 2")
+						m := c.member("member")
+						m.maxPoll = 1000
+						topology := potTopology
+						if !stateful {
+							topology = flow
+						}
+						r := newTestRunner(t, topology(t), m, m, WithStateStore(NewFileStateStore(t.TempDir())))
+						round := func() error {
+							_, err := r.RunOnceTransactional(t.Context(), 0)
+							return err
+						}
+						for !c.drained("in") {
+							if err := round(); err != nil {
+								t.Fatal(err)
+							}
+						}
+						doubtful(m, lands, unknown, aborts, reads)
+						advance := func() error { return r.AdvanceTime(t.Context(), 10) }
+						failed := 0
+						// A caller tries until an advance succeeds; rounds come between.
+						for err := advance(); err != nil; err = advance() {
+							if failed++; !errors.Is(err, unknown) || !r.mayRetry(err) || failed > 20 {
+								t.Fatalf("AdvanceTime = %v, may be retried %v; want a passing error with %v", err, r.mayRetry(err), unknown)
+							}
+							if err := round(); err != nil && !errors.Is(err, unknown) {
+								t.Fatal(err)
+							}
+						}
+						if stateful {
+							if diff := cmp.Diff(map[string][]int64{"p0": {3}}, potted(c)); diff != "" {
+								t.Errorf("outputs mismatch (-want +got):\n%s", diff)
+							}
+						} else if failed == 0 && lands == landsAtOnce && len(c.values("out")) != 1 {
+							t.Errorf("outputs %v; want one", c.values("out"))
+						}
+						if lands == landsAtOnce && aborts+reads == 0 && failed > 0 {
+							t.Errorf("%d advances failed; want none: the commit took effect", failed)
+						}
+						if got := r.Stats().CommitsUnknown; got != 1 {
+							t.Errorf("%d unknown commits counted; want 1", got)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+// statelessPot passes on one row at each advance.
+type statelessPot struct{}
+
+func (statelessPot) Process(*Context, arrow.RecordBatch) error { return nil }
+
+func (statelessPot) AdvanceTime(ctx *Context, timestamp int64) error {
+	return (&pot{sum: timestamp}).AdvanceTime(ctx, timestamp)
+}
+
+func TestAdvanceOfTimePassesNoRecordThatWaits(t *testing.T) {
+	consumer := &scriptedConsumer{}
+	producer := &recordingProducer{}
+	reader := cutsOf(t, map[int64]map[TopicPartition]int64{1: {in(0): 2, in(1): 2}})
+	r := newTestRunner(t, potTopology(t), consumer, producer, WithBarrierGroup("audit", reader))
+	r.OnPartitionsAssigned([]TopicPartition{in(0), in(1)})
+	consumer.add(fetch{in(0): rows(0, 0, "a 1", "a 2", "a 4"), in(1): rows(1, 0, "a 10")})
+	runOnce(t, r)
+	advance := func() []string {
+		t.Helper()
+		if err := r.AdvanceTime(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		return producer.values("out")
+	}
+	if diff := cmp.Diff([]string{"p1 10"}, advance()); diff != "" {
+		t.Errorf("outputs while a record of partition 0 waits mismatch (-want +got):\n%s", diff)
+	}
+	consumer.add(fetch{in(1): rows(1, 1, "a 20")})
+	runOnce(t, r)
+	runOnce(t, r)
+	if diff := cmp.Diff([]string{"p0 7", "p1 20"}, advance()); diff != "" {
+		t.Errorf("outputs behind the barrier mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// An advance commits the offsets that stand, so a member that has lost its
+// partitions cannot send what their windows held.
+func TestAdvanceOfTimeOfAMemberThatWasReplacedIsRefused(t *testing.T) {
+	c := clusterOf(t, map[string]int{"in": 1})
+	c.fill(in(0), "a 1", "a 2")
+	m := c.member("member")
+	r := newTestRunner(t, potTopology(t), m, m, WithStateStore(NewFileStateStore(t.TempDir())))
+	for !c.drained("in") {
+		if _, err := r.RunOnceTransactional(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.expire(m)
+	var rebalanced *RebalancedError
+	if err := r.AdvanceTime(t.Context(), 10); !errors.As(err, &rebalanced) {
+		t.Errorf("AdvanceTime = %v; want a RebalancedError", err)
+	}
+	if got := potted(c); len(got) > 0 {
+		t.Errorf("outputs %v; want none", got)
 	}
 }

@@ -23,6 +23,7 @@ type fakeCluster struct {
 	rand         *rand.Rand
 	logs         map[TopicPartition]*fakeLog
 	committed    map[TopicPartition]int64
+	notes        map[TopicPartition]string
 	rewinds      int // commits below what was committed
 	generation   int
 	members      []*fakeMember // in the order in which they joined
@@ -47,11 +48,12 @@ type fakeTransaction struct {
 	committed bool
 	touched   map[TopicPartition]bool
 	offsets   map[TopicPartition]int64
+	notes     map[TopicPartition]string
 }
 
 func newFakeCluster(seed uint64, partitions map[string]int) *fakeCluster {
 	c := &fakeCluster{
-		rand: rand.New(rand.NewPCG(seed, 2)), logs: map[TopicPartition]*fakeLog{}, committed: map[TopicPartition]int64{},
+		rand: rand.New(rand.NewPCG(seed, 2)), logs: map[TopicPartition]*fakeLog{}, committed: map[TopicPartition]int64{}, notes: map[TopicPartition]string{},
 		owner: map[TopicPartition]*fakeMember{}, epochs: map[string]int{}, transactions: map[string]*fakeTransaction{},
 	}
 	for topic, count := range partitions {
@@ -221,17 +223,17 @@ func (c *fakeCluster) end(t *fakeTransaction, commit bool) {
 		c.append(tp, fakeEntry{control: true})
 	}
 	if commit {
-		c.commit(t.offsets)
+		c.commit(t.offsets, t.notes)
 	}
 }
 
 // commit is the group's commit. mu is held.
-func (c *fakeCluster) commit(offsets map[TopicPartition]int64) {
+func (c *fakeCluster) commit(offsets map[TopicPartition]int64, notes map[TopicPartition]string) {
 	for tp, offset := range offsets {
 		if offset < c.committed[tp] {
 			c.rewinds++
 		}
-		c.committed[tp] = offset
+		c.committed[tp], c.notes[tp] = offset, notes[tp]
 	}
 }
 
@@ -372,7 +374,7 @@ func (m *fakeMember) CommitOffsets(_ context.Context, offsets map[TopicPartition
 	m.cluster.mu.Lock()
 	err := m.allowed(offsets, m.generation)
 	if err == nil {
-		m.cluster.commit(offsets)
+		m.cluster.commit(offsets, nil)
 	}
 	m.cluster.mu.Unlock()
 	return firstError(err, m.after("commit offsets"))
@@ -486,12 +488,31 @@ func (m *fakeMember) BeginTransaction() error {
 	if m.transaction != nil {
 		m.cluster.end(m.transaction, false)
 	}
-	m.transaction = &fakeTransaction{touched: map[TopicPartition]bool{}, offsets: map[TopicPartition]int64{}}
+	m.transaction = &fakeTransaction{touched: map[TopicPartition]bool{}, offsets: map[TopicPartition]int64{}, notes: map[TopicPartition]string{}}
 	m.cluster.transactions[m.id] = m.transaction
 	return nil
 }
 
 func (m *fakeMember) SendOffsets(offsets map[TopicPartition]int64, metadata any) error {
+	return m.SendOffsetsNoted(context.Background(), offsets, nil, metadata)
+}
+
+func (m *fakeMember) CommittedNotes(_ context.Context, partitions []TopicPartition) (map[TopicPartition]string, error) {
+	if err := m.step("committed notes"); err != nil {
+		return nil, err
+	}
+	m.cluster.mu.Lock()
+	defer m.cluster.mu.Unlock()
+	notes := map[TopicPartition]string{}
+	for _, tp := range partitions {
+		if note := m.cluster.notes[tp]; note != "" {
+			notes[tp] = note
+		}
+	}
+	return notes, nil
+}
+
+func (m *fakeMember) SendOffsetsNoted(_ context.Context, offsets map[TopicPartition]int64, notes map[TopicPartition]string, metadata any) error {
 	if err := firstError(m.step("send offsets"), m.fenced()); err != nil {
 		return err
 	}
@@ -501,6 +522,7 @@ func (m *fakeMember) SendOffsets(offsets map[TopicPartition]int64, metadata any)
 		return err
 	}
 	maps.Copy(m.transaction.offsets, offsets)
+	maps.Copy(m.transaction.notes, notes)
 	return m.after("send offsets")
 }
 

@@ -47,6 +47,7 @@ type GroupRunner struct {
 	pauser    Pauser
 	snapshots SnapshotStore
 	journal   JournalStore
+	noter     OffsetNoter
 
 	stats  statsRecorder
 	signal *rebalanceSignal
@@ -185,6 +186,7 @@ func (r *GroupRunner) findSeams() {
 	r.pauser, _ = r.consumer.(Pauser)
 	r.snapshots, _ = r.settings.store.(SnapshotStore)
 	r.journal, _ = r.settings.store.(JournalStore)
+	r.noter, _ = r.producer.(OffsetNoter)
 	if notifier, ok := r.consumer.(RebalanceNotifier); ok {
 		r.topology.signal = r.signal
 		notifier.NotifyRebalance(r.signal.raise)

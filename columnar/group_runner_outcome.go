@@ -20,13 +20,15 @@ type unsettled struct {
 	unknown error // the commit that may have taken effect; nil when none was tried
 	// offsets tell what became of the commit: those that it moves.
 	offsets map[TopicPartition]int64
+	// notes tell it instead, of a commit that moves no offset.
+	notes map[TopicPartition]string
 }
 
 // commitTransaction ends the transaction of a round. When it is not known how it
 // ended, the committed offsets tell.
 func (r *GroupRunner) commitTransaction(rd *round) error {
 	if len(rd.offsets) > 0 {
-		if err := sendOffsets(rd.ctx, rd.producer, maps.Clone(rd.offsets), rd.metadata); err != nil {
+		if err := r.sendOffsets(rd); err != nil {
 			return fmt.Errorf("columnar: sending offsets: %w", err)
 		}
 	}
@@ -40,7 +42,7 @@ func (r *GroupRunner) commitTransaction(rd *round) error {
 		return err
 	}
 	rd.unknown = err
-	if r.committed == nil {
+	if !r.leavesTrace(rd) {
 		if errors.As(err, new(*CommitUnknownError)) {
 			r.open, rd.aborted = false, true
 			ctx, cancel := settling(rd.ctx)
@@ -50,6 +52,15 @@ func (r *GroupRunner) commitTransaction(rd *round) error {
 		return err
 	}
 	return r.lookUp(rd)
+}
+
+// leavesTrace reports whether what the group has committed tells later whether a
+// round's transaction took effect.
+func (r *GroupRunner) leavesTrace(rd *round) bool {
+	if rd.advance != nil {
+		return len(rd.notes) > 0
+	}
+	return r.committed != nil
 }
 
 // hasNoEffect reports whether an error of a commit says that nothing of the
@@ -67,6 +78,9 @@ func (r *GroupRunner) lookUp(rd *round) error {
 	defer cancel()
 	r.open, rd.aborted = false, true
 	u := &unsettled{open: true, unknown: rd.unknown, offsets: map[TopicPartition]int64{}}
+	if rd.advance != nil {
+		u.offsets, u.notes = rd.offsets, rd.notes
+	}
 	for tp, offset := range rd.offsets {
 		if progress := r.partitions[tp.Partition].topics[tp.Topic]; !progress.hasCommitted || offset != progress.committed {
 			u.offsets[tp] = offset
@@ -97,6 +111,9 @@ func (r *GroupRunner) findOut(ctx context.Context, producer TransactionalProduce
 	if len(u.offsets) == 0 {
 		return false, nil
 	}
+	if u.notes != nil {
+		return r.findNotes(ctx, u)
+	}
 	committed, err := r.committed.Committed(ctx, slices.SortedFunc(maps.Keys(u.offsets), compareTopicPartitions))
 	if err != nil {
 		return false, fmt.Errorf("columnar: committed offsets: %w", err)
@@ -114,6 +131,18 @@ func (r *GroupRunner) findOut(ctx context.Context, producer TransactionalProduce
 		return true, nil
 	}
 	return false, errForeignCommit
+}
+
+// findNotes is findOut by the notes beside the committed offsets.
+func (r *GroupRunner) findNotes(ctx context.Context, u *unsettled) (happened bool, err error) {
+	notes, err := r.noter.CommittedNotes(ctx, slices.SortedFunc(maps.Keys(u.notes), compareTopicPartitions))
+	if err != nil {
+		return false, fmt.Errorf("columnar: notes of committed offsets: %w", err)
+	}
+	for tp, note := range u.notes {
+		happened = happened || notes[tp] == note
+	}
+	return happened, nil
 }
 
 // settleTransaction settles what an earlier round has left. A commit that took

@@ -48,13 +48,13 @@ func (r *GroupRunner) appendJournal(rd *round) error {
 		return nil
 	}
 	for _, work := range rd.work {
-		if !r.shape.interleaved && len(work.excluded) == 0 && !work.journalStale {
+		if !r.journals(rd, work) {
 			continue
 		}
 		if err := r.claim(rd.ctx, work.logicalPartition); err != nil {
 			return err
 		}
-		entry := &journalRound{number: work.round, transactional: rd.producer != nil, excluded: offsetRanges(work.excluded)}
+		entry := &journalRound{number: work.round, transactional: rd.producer != nil, excluded: offsetRanges(work.excluded), advance: rd.advance}
 		for _, progress := range work.inOrder() {
 			if progress.known {
 				entry.ranges = append(entry.ranges, offsetRange{progress.Topic, progress.processed, progress.behind(len(work.input[progress.Topic]))})
@@ -69,8 +69,30 @@ func (r *GroupRunner) appendJournal(rd *round) error {
 	return nil
 }
 
-// commit commits the offsets of a round.
+// journals reports whether a round of a partition goes into the journal before it
+// is committed. An advance of time does where a note beside the committed offsets
+// will tell whether it was.
+func (r *GroupRunner) journals(rd *round, work *partitionWork) bool {
+	if rd.advance == nil {
+		return r.shape.interleaved || len(work.excluded) > 0 || work.journalStale
+	}
+	if r.noter == nil || work.snapshot.Sequence == 0 {
+		return false
+	}
+	for tp := range rd.offsets {
+		if tp.Partition == work.number {
+			return true
+		}
+	}
+	return false
+}
+
+// commit commits the offsets of a round. An advance of time that produces nothing
+// has nothing to commit.
 func (r *GroupRunner) commit(rd *round) error {
+	if rd.advance != nil && len(rd.outputs) == 0 {
+		return nil
+	}
 	if err := r.stillOwned(rd); err != nil {
 		return err
 	}
@@ -176,6 +198,8 @@ func (r *GroupRunner) conclude(rd *round) {
 		if work.journaled {
 			work.round++
 			work.journalStale = false
+		} else if rd.advance != nil {
+			r.recordAdvance(rd, work.logicalPartition)
 		}
 		for topic, records := range work.input {
 			progress := work.topics[topic]
@@ -191,7 +215,7 @@ func (r *GroupRunner) conclude(rd *round) {
 		r.closeBarrier(rd.ctx, rd)
 	}
 	for _, work := range rd.work {
-		if work.snapshot.Sequence > 0 && !work.snapshot.Confirmed {
+		if rd.advance == nil && work.snapshot.Sequence > 0 && !work.snapshot.Confirmed {
 			r.confirm(rd.ctx, work.logicalPartition)
 		}
 	}
@@ -243,11 +267,15 @@ func settling(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 }
 
-func sendOffsets(ctx context.Context, producer TransactionalProducer, offsets map[TopicPartition]int64, metadata any) error {
-	if contextual, ok := producer.(ContextTransactionalProducer); ok {
-		return contextual.SendOffsetsContext(ctx, offsets, metadata)
+func (r *GroupRunner) sendOffsets(rd *round) error {
+	offsets := maps.Clone(rd.offsets)
+	if r.note(rd); rd.notes != nil {
+		return r.noter.SendOffsetsNoted(rd.ctx, offsets, maps.Clone(rd.notes), rd.metadata)
 	}
-	return producer.SendOffsets(offsets, metadata)
+	if contextual, ok := rd.producer.(ContextTransactionalProducer); ok {
+		return contextual.SendOffsetsContext(rd.ctx, offsets, rd.metadata)
+	}
+	return rd.producer.SendOffsets(offsets, rd.metadata)
 }
 
 func commitTransaction(ctx context.Context, producer TransactionalProducer) error {

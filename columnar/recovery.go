@@ -20,6 +20,7 @@ type recovery struct {
 	again    bool // the partition has run before, and the consumer stands anywhere
 
 	committed map[TopicPartition]int64 // nil where the consumer cannot tell
+	noted     int64                    // journaled rounds that are committed; -1 where nothing tells
 	stored    []SnapshotInfo           // everything in the store, the newest first
 	usable    []SnapshotInfo           // what is left to try of it
 	chosen    *SnapshotInfo            // nil to start with empty state
@@ -66,8 +67,16 @@ func (r *GroupRunner) resolve(ctx context.Context) error {
 			committed = map[TopicPartition]int64{}
 		}
 	}
+	var notes map[TopicPartition]string
+	if r.noter != nil && r.journal != nil && r.shape.stateful {
+		var err error
+		if notes, err = r.noter.CommittedNotes(ctx, partitions); err != nil {
+			return fmt.Errorf("columnar: notes of committed offsets: %w", err)
+		}
+	}
 	var errs []error
 	for _, p := range waiting {
+		p.recovery.noted = notedRounds(notes, p)
 		errs = append(errs, r.resolvePartition(ctx, p, committed))
 	}
 	return errors.Join(errs...)
@@ -522,44 +531,6 @@ func (r *GroupRunner) checkSnapshot(partition int, state map[string][]byte, info
 		return nil
 	}
 	return mismatch
-}
-
-// history returns the journaled rounds between a snapshot and the committed
-// offsets. stale says that the journal holds rounds beyond them.
-func (r *GroupRunner) history(ctx context.Context, p *logicalPartition, chosen SnapshotInfo, behind bool) (rounds []*journalRound, stale bool, err error) {
-	if chosen.Sequence == 0 {
-		return nil, false, nil
-	}
-	if r.journal == nil {
-		if behind && r.shape.interleaved {
-			return nil, false, &unusableSnapshotError{&ReplayError{p.number, errors.New("the store keeps no journal, which the order of several topics' records needs")}}
-		}
-		return nil, false, nil
-	}
-	encoded, err := r.journal.Rounds(ctx, p.number, chosen.Sequence)
-	if err == nil {
-		rounds, err = decodeJournal(encoded, chosen.Round)
-	}
-	if err != nil {
-		return nil, false, &unusableSnapshotError{&ReplayError{p.number, err}}
-	}
-	happened := 0
-	for happened < len(rounds) && rounds[happened].committed(p, p.recovery.committed) {
-		happened++
-	}
-	return rounds[:happened], happened < len(rounds), nil
-}
-
-// committed reports whether the group has committed everything in a round.
-// Without committed offsets nothing is known to be.
-func (r *journalRound) committed(p *logicalPartition, committed map[TopicPartition]int64) bool {
-	for _, one := range r.ranges {
-		offset, ok := committed[TopicPartition{one.topic, p.number}]
-		if one.end > one.start && (!ok || one.end > offset) {
-			return false
-		}
-	}
-	return true
 }
 
 // lastClosedEpoch returns the newest barrier whose snapshot is stored and not

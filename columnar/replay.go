@@ -3,10 +3,59 @@
 package columnar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 )
+
+// history returns the journaled rounds between a snapshot and the committed
+// offsets. stale says that the journal holds rounds beyond them.
+func (r *GroupRunner) history(ctx context.Context, p *logicalPartition, chosen SnapshotInfo, behind bool) (rounds []*journalRound, stale bool, err error) {
+	if chosen.Sequence == 0 {
+		return nil, false, nil
+	}
+	if r.journal == nil {
+		if behind && r.shape.interleaved {
+			return nil, false, &unusableSnapshotError{&ReplayError{p.number, errors.New("the store keeps no journal, which the order of several topics' records needs")}}
+		}
+		return nil, false, nil
+	}
+	encoded, err := r.journal.Rounds(ctx, p.number, chosen.Sequence)
+	if err == nil {
+		rounds, err = decodeJournal(encoded, chosen.Round)
+	}
+	if err != nil {
+		return nil, false, &unusableSnapshotError{&ReplayError{p.number, err}}
+	}
+	happened := 0
+	for happened < len(rounds) && rounds[happened].committed(p) {
+		happened++
+	}
+	return rounds[:happened], happened < len(rounds), nil
+}
+
+// committed reports whether the group has committed everything in a round.
+// Without committed offsets nothing is known to be. An advance of time in a
+// transaction moves no offset: a note beside the offsets tells, and where other
+// commits have removed the notes, that they came later.
+func (r *journalRound) committed(p *logicalPartition) bool {
+	moved := false
+	for _, one := range r.ranges {
+		offset, ok := p.recovery.committed[TopicPartition{one.topic, p.number}]
+		if one.end > one.start && (!ok || one.end > offset) {
+			return false
+		}
+		moved = moved || ok && offset > one.end
+	}
+	switch {
+	case r.advance == nil || !r.transactional:
+		return true
+	case p.recovery.noted >= 0:
+		return r.number < p.recovery.noted
+	}
+	return moved
+}
 
 // repeat processes again what has been delivered of a partition's history, with
 // outputs suppressed. What it processes is committed history, so it takes effect

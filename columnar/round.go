@@ -27,9 +27,10 @@ type round struct {
 	work     []*partitionWork
 	outputs  []ProducedToTopic
 	firing   *firing
-	unknown  error                    // of a commit that may have taken effect
-	aborted  bool                     // the transaction was
-	offsets  map[TopicPartition]int64 // to be committed
+	unknown  error                     // of a commit that may have taken effect
+	aborted  bool                      // the transaction was
+	offsets  map[TopicPartition]int64  // to be committed
+	notes    map[TopicPartition]string // kept beside them
 }
 
 // partitionWork is what a round processes of one logical partition.
@@ -41,16 +42,28 @@ type partitionWork struct {
 	metrics   MetricsSnapshot
 }
 
-// runRound takes the runner's turn and runs one round.
+// runRound runs one round of what a poll brings, and returns the offsets that it
+// committed.
 func (r *GroupRunner) runRound(poll, ctx context.Context, timeout time.Duration, producer TransactionalProducer) (map[TopicPartition]int64, error) {
-	if err := r.acquire(poll); err != nil {
+	rd := &round{poll: poll, ctx: ctx, timeout: timeout, producer: producer}
+	if err := r.takeTurn(rd); err != nil {
 		return nil, err
 	}
+	return rd.offsets, nil
+}
+
+// takeTurn takes the runner's turn and runs a round.
+func (r *GroupRunner) takeTurn(rd *round) error {
+	if err := r.acquire(rd.poll); err != nil {
+		return err
+	}
 	defer r.release()
-	ctx, interrupt := context.WithCancel(ctx)
+	var interrupt, stop context.CancelFunc
+	rd.ctx, interrupt = context.WithCancel(rd.ctx)
 	defer interrupt()
-	poll, stop := context.WithCancel(poll)
+	rd.poll, stop = context.WithCancel(rd.poll)
 	defer stop()
+	rd.started = time.Now()
 	r.mu.Lock()
 	r.interrupt = func() { interrupt(); stop() }
 	r.mu.Unlock()
@@ -60,14 +73,10 @@ func (r *GroupRunner) runRound(poll, ctx context.Context, timeout time.Duration,
 			r.terminal = errors.New("columnar: a round ended in a panic")
 		}
 	}()
-	rd := &round{poll: poll, ctx: ctx, timeout: timeout, producer: producer, started: time.Now()}
 	err := r.execute(rd)
 	finished = true
 	r.report(rd, err)
-	if err != nil {
-		return nil, err
-	}
-	return rd.offsets, nil
+	return err
 }
 
 // execute runs a round from its preparation to its commit, or takes it back.
@@ -173,24 +182,8 @@ func (r *GroupRunner) attempt(rd *round) error {
 	if err := r.fetch(rd); err != nil {
 		return err
 	}
-	if r.terminal != nil {
-		return r.terminal
-	}
-	if err := r.recoverPartitions(rd.ctx); err != nil {
+	if err := r.takeStand(rd.ctx); err != nil {
 		return err
-	}
-	if err := r.checkOwnership(); err != nil {
-		return err
-	}
-	if err := r.commitRestored(rd.ctx); err != nil {
-		return err
-	}
-	for _, p := range r.ordered() {
-		if p.replay != nil {
-			if err := r.repeat(p); err != nil {
-				return err
-			}
-		}
 	}
 	r.align()
 	r.selectWork(rd)
@@ -202,6 +195,31 @@ func (r *GroupRunner) attempt(rd *round) error {
 	}
 	r.decide(rd)
 	return r.finish(rd)
+}
+
+// takeStand brings the partitions that the runner owns to where the group has
+// committed, as far as their history has been delivered.
+func (r *GroupRunner) takeStand(ctx context.Context) error {
+	if r.terminal != nil {
+		return r.terminal
+	}
+	if err := r.recoverPartitions(ctx); err != nil {
+		return err
+	}
+	if err := r.checkOwnership(); err != nil {
+		return err
+	}
+	if err := r.commitRestored(ctx); err != nil {
+		return err
+	}
+	for _, p := range r.ordered() {
+		if p.replay != nil {
+			if err := r.repeat(p); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // fetch polls once and queues the records of partitions that the runner owns.
@@ -454,7 +472,9 @@ func (r *GroupRunner) decide(rd *round) {
 // one.
 func (r *GroupRunner) commitGaps(rd *round) {
 	for _, p := range r.partitions {
-		if !p.live() || !p.owned {
+		if !p.live() || !p.owned || rd.producer == nil && p.journalStale {
+			// A round that failed is in the journal of the last: a commit behind it
+			// would look like its own.
 			continue
 		}
 		for _, progress := range p.topics {

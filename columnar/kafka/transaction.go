@@ -56,6 +56,7 @@ type transaction struct {
 	doubt    error      // a commit whose outcome is not known keeps what follows
 	unended  bool       // an abort did not get through
 	offsets  map[columnar.TopicPartition]int64
+	notes    map[columnar.TopicPartition]string // beside offsets
 	metadata groupMetadata
 	mark     string // tells the offsets of this transaction from all others
 
@@ -130,7 +131,7 @@ func (x *transaction) failure() error {
 func (x *transaction) end() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.begun, x.active, x.doomed, x.offsets = false, false, nil, nil
+	x.begun, x.active, x.doomed, x.offsets, x.notes = false, false, nil, nil, nil
 	x.sent.Store(false)
 	x.ready.Store(false)
 }
@@ -235,8 +236,8 @@ func (t *TransactionalMember) open(ctx context.Context) error {
 	return nil
 }
 
-// stash keeps offsets for the commit.
-func (t *TransactionalMember) stash(offsets map[columnar.TopicPartition]int64, metadata any) error {
+// stash keeps offsets and notes for the commit.
+func (t *TransactionalMember) stash(offsets map[columnar.TopicPartition]int64, notes map[columnar.TopicPartition]string, metadata any) error {
 	member, ok := metadata.(groupMetadata)
 	if !ok {
 		return fmt.Errorf("kafka: send offsets: group metadata is a %T, not what this member returns", metadata)
@@ -253,9 +254,20 @@ func (t *TransactionalMember) stash(offsets map[columnar.TopicPartition]int64, m
 	t.txn.mark = rand.Text()
 	if t.txn.offsets == nil {
 		t.txn.offsets = make(map[columnar.TopicPartition]int64, len(offsets))
+		t.txn.notes = make(map[columnar.TopicPartition]string, len(notes))
 	}
 	maps.Copy(t.txn.offsets, offsets)
+	maps.Copy(t.txn.notes, notes)
 	return nil
+}
+
+// inscription is what is committed beside an offset: the mark, and behind a space
+// the note if there is one.
+func (x *transaction) inscription(tp columnar.TopicPartition) string {
+	if note, ok := x.notes[tp]; ok {
+		return x.mark + " " + note
+	}
+	return x.mark
 }
 
 // commit ends the transaction and finds out how it ended.
@@ -398,7 +410,7 @@ func (t *TransactionalMember) offsetTopics(ids map[string][16]byte) []kmsg.TxnOf
 		p := kmsg.NewTxnOffsetCommitRequestTopicPartition()
 		p.Partition = int32(tp.Partition)
 		p.Offset = offsets[tp]
-		p.Metadata = &t.txn.mark
+		p.Metadata = kmsg.StringPtr(t.txn.inscription(tp))
 		last := &topics[len(topics)-1]
 		last.Partitions = append(last.Partitions, p)
 	}

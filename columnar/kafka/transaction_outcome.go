@@ -100,7 +100,7 @@ func (t *TransactionalMember) decide(ctx context.Context, cause error, aborted b
 	before := t.bases(offsets)
 	for tp := range offsets {
 		now, ok := committed[tp]
-		if ok && now.metadata == t.txn.mark {
+		if ok && now.metadata == t.txn.inscription(tp) {
 			t.noteCommitted(offsets)
 			t.resume()
 			return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -50,6 +51,7 @@ var (
 	_ columnar.Producer                     = (*TransactionalMember)(nil)
 	_ columnar.TransactionalProducer        = (*TransactionalMember)(nil)
 	_ columnar.ContextTransactionalProducer = (*TransactionalMember)(nil)
+	_ columnar.OffsetNoter                  = (*TransactionalMember)(nil)
 )
 
 // NewTransactionalMember returns a member of group that produces under
@@ -138,10 +140,34 @@ func (t *TransactionalMember) SendOffsets(offsets map[columnar.TopicPartition]in
 // A [columnar.RebalancedError] says that the member is another one than at that
 // Poll, or that a partition is not assigned: abort the transaction.
 func (t *TransactionalMember) SendOffsetsContext(ctx context.Context, offsets map[columnar.TopicPartition]int64, groupMetadata any) error {
+	return t.SendOffsetsNoted(ctx, offsets, nil, groupMetadata)
+}
+
+// SendOffsetsNoted is SendOffsetsContext with a note beside the offsets of some
+// partitions. Brokers keep it as metadata of the offset, 4,096 bytes with what the
+// member itself keeps there unless they are told otherwise.
+func (t *TransactionalMember) SendOffsetsNoted(ctx context.Context, offsets map[columnar.TopicPartition]int64, notes map[columnar.TopicPartition]string, groupMetadata any) error {
 	if err := t.open(ctx); err != nil {
 		return err
 	}
-	return t.stash(offsets, groupMetadata)
+	return t.stash(offsets, notes, groupMetadata)
+}
+
+// CommittedNotes returns the notes beside the group's committed offsets. It waits,
+// within ctx, for offsets of a transaction that is being completed. Partitions
+// without a note are omitted.
+func (t *TransactionalMember) CommittedNotes(ctx context.Context, partitions []columnar.TopicPartition) (map[columnar.TopicPartition]string, error) {
+	stable, err := t.stableOffsets(ctx, partitions)
+	if err != nil {
+		return nil, err
+	}
+	notes := map[columnar.TopicPartition]string{}
+	for tp, found := range stable {
+		if _, note, ok := strings.Cut(found.metadata, " "); ok {
+			notes[tp] = note
+		}
+	}
+	return notes, nil
 }
 
 // CommitTransaction is CommitTransactionContext, bounded by [WithCallTimeout].
