@@ -163,6 +163,12 @@ func parseBaseURL(base string) (*url.URL, error) {
 	return parsed, nil
 }
 
+// addressOf returns the address that paths are appended to, without credentials.
+func addressOf(base *url.URL) string {
+	address := url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path, RawPath: base.RawPath}
+	return strings.TrimRight(address.String(), "/")
+}
+
 func withoutUserInfo(base string) string {
 	at := strings.LastIndexByte(base, '@')
 	if at < 0 {
@@ -292,7 +298,7 @@ func jittered(initial, limit time.Duration, round int) time.Duration {
 
 // attempt sends r once. Its failure is not yet final.
 func (c *RegistryClient) attempt(ctx context.Context, base *url.URL, r request, body []byte, round int) ([]byte, *RegistryError) {
-	target := strings.TrimRight(base.Scheme+"://"+base.Host+base.EscapedPath(), "/") + r.path
+	target := addressOf(base) + r.path
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}
@@ -422,8 +428,8 @@ func retryAfter(value string) time.Duration {
 	if value == "" {
 		return 0
 	}
-	if seconds, err := strconv.Atoi(value); err == nil {
-		return max(0, time.Duration(min(seconds, 1<<30))*time.Second)
+	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(max(0, min(seconds, 1<<30))) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(0, time.Until(at))

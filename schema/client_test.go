@@ -414,7 +414,7 @@ func TestPausesGrowAndFollowRetryAfter(t *testing.T) {
 			t.Errorf("an hour of Retry-After: %d attempts, error %#v", len(times), err)
 		}
 	})
-	for value, want := range map[string]time.Duration{"": 0, "soon": 0, "-5": 0, "7": 7 * time.Second, "99999999999999999999": 0} {
+	for value, want := range map[string]time.Duration{"": 0, "soon": 0, "-5": 0, "7": 7 * time.Second, "99999999999999999999": 1 << 30 * time.Second, "-99999999999999999999": 0} {
 		if got := retryAfter(value); got != want {
 			t.Errorf("retryAfter(%q) = %v, want %v", value, got, want)
 		}
@@ -560,6 +560,29 @@ func TestBaseURLKeepsAContextPath(t *testing.T) {
 		t.Errorf("request is %s", got)
 	}
 }
+
+func TestBaseURLsOfIPv6Addresses(t *testing.T) {
+	for base, want := range map[string]string{
+		"http://[::1]:8081/x/":           "http://[::1]:8081/x/subjects",
+		"http://u:p@[fe80::1%25eth0]:80": "http://[fe80::1%25eth0]:80/subjects",
+	} {
+		var requested string
+		client, err := NewRegistryClient(base, WithHTTPClient(&http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			requested = r.URL.String()
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`["s"]`))}, nil
+		})}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if subjects, err := client.Subjects(t.Context()); err != nil || len(subjects) != 1 || requested != want {
+			t.Errorf("%s: %v, %v, requested %s, want %s", base, subjects, err, requested, want)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestBaseURLAndOptionErrorsAreJoined(t *testing.T) {
 	tests := []struct {
