@@ -186,12 +186,20 @@ type SchemaUnavailableError struct {
 	GUID     string // set when the record named a GUID instead of an id
 	RetryAt  time.Time
 
+	// The serde that asked; unset where the cache was asked itself.
+	Subject string // of the serde for the record's topic
+	Kind    Kind
+
 	cause error
 }
 
-// Error names the schema and the registry's refusal.
+// Error names the schema, the registry's refusal, and whose record it is.
 func (e *SchemaUnavailableError) Error() string {
-	return withCause(fmt.Sprintf("writer schema for id %s is not available", schemaName(e.SchemaID, e.GUID)), e.cause)
+	text := withCause(fmt.Sprintf("writer schema for id %s is not available", schemaName(e.SchemaID, e.GUID)), e.cause)
+	if e.Subject == "" {
+		return text
+	}
+	return fmt.Sprintf("%s (%v, subject %s)", text, e.Kind, e.Subject)
 }
 
 // Retriable is always false.
@@ -220,20 +228,29 @@ func (e *UnresolvedSubjectError) Unwrap() error { return e.cause }
 type FrameError struct {
 	Offset int // where reading stopped, in bytes from the start of the part named by the message
 
-	// What a serde was reading, once the id has been read.
-	Subject  string // of the serde for the record's topic
+	// The serde that was reading; unset where a frame was decoded without one.
+	Subject string // of the serde for the record's topic
+	Kind    Kind
+
+	// What the frame names, once a serde has read it.
 	SchemaID int
 	GUID     string // set when the record named a GUID instead of an id
 
-	reason string
+	identified bool // SchemaID or GUID is set
+	reason     string
 }
 
 // Error tells what is wrong with the frame, and whose it is.
 func (e *FrameError) Error() string {
-	if e.Subject == "" {
+	switch {
+	case e.Subject == "":
 		return e.reason
+	case !e.identified:
+		return fmt.Sprintf("%s at byte %d (%v, subject %s)", e.reason, e.Offset, e.Kind, e.Subject)
+	default:
+		return fmt.Sprintf("%s at byte %d (%v schema %s, subject %s)",
+			e.reason, e.Offset, e.Kind, schemaName(e.SchemaID, e.GUID), e.Subject)
 	}
-	return fmt.Sprintf("%s at byte %d (schema %s, subject %s)", e.reason, e.Offset, schemaName(e.SchemaID, e.GUID), e.Subject)
 }
 
 // DeserializeError says that a payload cannot be read although its frame is

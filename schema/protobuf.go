@@ -312,7 +312,7 @@ func (r *protobufReader[T]) read(body []byte) (T, error) {
 	m := r.message.New().Interface()
 	if err := r.unmarshal(body, m); err != nil {
 		var zero T
-		return zero, dataError(r.message.Descriptor(), body, r.extensions, r.options.RecursionLimit, err)
+		return zero, dataError(m.ProtoReflect(), body, r.extensions, r.options.RecursionLimit, err)
 	}
 	return m.(T), nil
 }

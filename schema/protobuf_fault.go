@@ -4,7 +4,7 @@ package schema
 
 import (
 	"fmt"
-	"slices"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -18,18 +18,22 @@ import (
 // defaultRecursionLimit is the Protobuf library's own.
 const defaultRecursionLimit = protowire.DefaultRecursionLimit
 
-// dataError says where a body is wrong that the Protobuf library has refused.
-func dataError(m protoreflect.MessageDescriptor, body []byte, extensions extensionFinder, limit int, cause error) *ProtobufDataError {
+// dataError says where a body is wrong that the Protobuf library has refused. The
+// message m is what the library has made of it.
+func dataError(m protoreflect.Message, body []byte, extensions extensionFinder, limit int, cause error) *ProtobufDataError {
 	found := &ProtobufDataError{
-		Message: string(m.FullName()), Offset: len(body),
+		Message: string(m.Descriptor().FullName()), Offset: len(body),
 		reason: strings.TrimSpace(strings.TrimPrefix(strings.ReplaceAll(cause.Error(), "\u00a0", " "), "proto: ")), cause: cause,
 	}
 	if limit == 0 {
 		limit = defaultRecursionLimit
 	}
 	f := &faultFinder{body: body, extensions: extensions, limit: limit}
-	if f.message(m, 0, len(body), 0, 1) {
-		found.Path, found.Offset, found.reason = f.joinedPath(), f.offset, f.reason
+	switch {
+	case f.message(m.Descriptor(), new(faultScope), 0, len(body), 0, 1):
+		found.Path, found.Offset, found.reason = f.path.String(), f.offset, f.reason
+	case f.unset(m):
+		found.Path, found.reason = f.path.String(), f.reason
 	}
 	return found
 }
@@ -44,18 +48,41 @@ type faultFinder struct {
 	extensions extensionFinder
 	limit      int
 
-	path   []string // the field that is looked at
+	path   avroplan.Path // to the fault, once it is found
 	offset int
 	reason string
 }
 
-// joinedPath returns the path with the middle of a very long one left out.
-func (f *faultFinder) joinedPath() string {
-	var path avroplan.Path
-	for _, name := range slices.Backward(f.path) {
-		path.In(name)
+// faultScope is a message that is looked at. A message that is not repeated may
+// come in several parts.
+type faultScope struct {
+	elements map[protowire.Number]int         // of its lists, so far
+	messages map[protowire.Number]*faultScope // those that are not repeated
+}
+
+// inner returns the scope of a message in a field.
+func (s *faultScope) inner(field protoreflect.FieldDescriptor) *faultScope {
+	if field == nil || field.Cardinality() == protoreflect.Repeated {
+		return new(faultScope)
 	}
-	return path.String()
+	if s.messages == nil {
+		s.messages = map[protowire.Number]*faultScope{}
+	}
+	known := s.messages[field.Number()]
+	if known == nil {
+		known = new(faultScope)
+		s.messages[field.Number()] = known
+	}
+	return known
+}
+
+// element counts one more element of a list, and returns its index.
+func (s *faultScope) element(list protoreflect.FieldDescriptor) int {
+	if s.elements == nil {
+		s.elements = map[protowire.Number]int{}
+	}
+	s.elements[list.Number()]++
+	return s.elements[list.Number()] - 1
 }
 
 func (f *faultFinder) fail(offset int, format string, args ...any) bool {
@@ -74,7 +101,7 @@ func (f *faultFinder) truncated(at, end int, n int) bool {
 // message looks at the fields from at to end, or up to the tag that ends a
 // group, and reports whether it has found a fault. The place behind the group is
 // in offset otherwise.
-func (f *faultFinder) message(m protoreflect.MessageDescriptor, at, end int, group protowire.Number, depth int) bool {
+func (f *faultFinder) message(m protoreflect.MessageDescriptor, scope *faultScope, at, end int, group protowire.Number, depth int) bool {
 	if depth > f.limit {
 		return f.fail(at, "messages are nested more than %d deep", f.limit)
 	}
@@ -94,18 +121,12 @@ func (f *faultFinder) message(m protoreflect.MessageDescriptor, at, end int, gro
 			return false
 		}
 		field := f.field(m, number)
-		name := fmt.Sprint(number)
-		switch {
-		case field != nil && field.IsExtension():
-			name = "(" + string(field.FullName()) + ")"
-		case field != nil:
-			name = string(field.Name())
-		}
-		f.path = append(f.path, name)
-		if f.value(field, number, kind, at+n, end, depth) {
+		if f.value(field, scope, number, kind, at+n, end, depth) {
+			if m == nil || !m.IsMapEntry() || number != m.Fields().ByName("value").Number() {
+				f.path.In(fieldStep(field, number))
+			}
 			return true
 		}
-		f.path = f.path[:len(f.path)-1]
 		at = f.offset
 	}
 	f.offset = at
@@ -113,6 +134,18 @@ func (f *faultFinder) message(m protoreflect.MessageDescriptor, at, end int, gro
 		return f.fail(at, "truncated: the group does not end")
 	}
 	return false
+}
+
+// fieldStep is what stands for a field in a path.
+func fieldStep(field protoreflect.FieldDescriptor, number protowire.Number) string {
+	switch {
+	case field == nil:
+		return fmt.Sprint(number)
+	case field.IsExtension():
+		return "(" + string(field.FullName()) + ")"
+	default:
+		return string(field.Name())
+	}
 }
 
 func (f *faultFinder) field(m protoreflect.MessageDescriptor, number protowire.Number) protoreflect.FieldDescriptor {
@@ -133,14 +166,29 @@ func (f *faultFinder) field(m protoreflect.MessageDescriptor, number protowire.N
 }
 
 // value looks at one value and leaves the place behind it in offset.
-func (f *faultFinder) value(field protoreflect.FieldDescriptor, number protowire.Number, kind protowire.Type, at, end, depth int) bool {
+func (f *faultFinder) value(field protoreflect.FieldDescriptor, scope *faultScope, number protowire.Number, kind protowire.Type, at, end, depth int) bool {
+	index := -1
+	if field != nil && field.IsList() && kind == elementType(field) {
+		index = scope.element(field)
+	}
+	if !f.single(field, scope, number, kind, at, end, depth) {
+		return false
+	}
+	if index >= 0 {
+		f.path.At(index)
+	}
+	return true
+}
+
+// single is value without the place in a list.
+func (f *faultFinder) single(field protoreflect.FieldDescriptor, scope *faultScope, number protowire.Number, kind protowire.Type, at, end, depth int) bool {
 	switch kind {
 	case protowire.StartGroupType:
 		var m protoreflect.MessageDescriptor
 		if field != nil && field.Kind() == protoreflect.GroupKind {
 			m = field.Message()
 		}
-		return f.message(m, at, end, number, depth+1)
+		return f.message(m, scope.inner(field), at, end, number, depth+1)
 	case protowire.BytesType:
 		length, n := protowire.ConsumeVarint(f.body[at:end])
 		if n < 0 {
@@ -150,7 +198,7 @@ func (f *faultFinder) value(field protoreflect.FieldDescriptor, number protowire
 			return f.fail(at, "truncated: length %d exceeds the %d bytes that remain", length, end-at-n)
 		}
 		from, to := at+n, at+n+int(length)
-		if field != nil && f.contents(field, from, to, depth) {
+		if field != nil && f.contents(field, scope, from, to, depth) {
 			return true
 		}
 		f.offset = to
@@ -165,10 +213,16 @@ func (f *faultFinder) value(field protoreflect.FieldDescriptor, number protowire
 }
 
 // contents looks into a value that has a length.
-func (f *faultFinder) contents(field protoreflect.FieldDescriptor, at, end, depth int) bool {
+func (f *faultFinder) contents(field protoreflect.FieldDescriptor, scope *faultScope, at, end, depth int) bool {
 	switch field.Kind() {
 	case protoreflect.MessageKind:
-		return f.message(field.Message(), at, end, 0, depth+1)
+		if !f.message(field.Message(), scope.inner(field), at, end, 0, depth+1) {
+			return false
+		}
+		if field.IsMap() {
+			f.underKey(field.MapKey(), at, end)
+		}
+		return true
 	case protoreflect.StringKind:
 		if checksText(field) && !utf8.Valid(f.body[at:end]) {
 			return f.fail(at, "the text is not valid UTF-8")
@@ -179,14 +233,133 @@ func (f *faultFinder) contents(field protoreflect.FieldDescriptor, at, end, dept
 			return false
 		}
 		for at < end {
-			n := protowire.ConsumeFieldValue(field.Number(), numberType(field.Kind()), f.body[at:end])
+			index := scope.element(field)
+			n := protowire.ConsumeFieldValue(field.Number(), elementType(field), f.body[at:end])
 			if n < 0 {
-				return f.truncated(at, end, n)
+				f.truncated(at, end, n)
+				f.path.At(index)
+				return true
 			}
 			at += n
 		}
 	}
 	return false
+}
+
+// underKey puts the fault into the map entry from at to end, unless its key
+// cannot be read.
+func (f *faultFinder) underKey(key protoreflect.FieldDescriptor, at, end int) {
+	value, known := key.Default(), false
+	for at < end {
+		number, kind, n := protowire.ConsumeTag(f.body[at:end])
+		if n >= 0 {
+			at += n
+			n = protowire.ConsumeFieldValue(number, kind, f.body[at:end])
+		}
+		if n < 0 {
+			if !known || number == key.Number() {
+				return
+			}
+			break // the fault is here, behind the key
+		}
+		if number == key.Number() && kind == elementType(key) {
+			value, known = mapKey(key.Kind(), kind, f.body[at:at+n]), true
+			if kind == protowire.BytesType && checksText(key) && !utf8.ValidString(value.String()) {
+				return
+			}
+		}
+		at += n
+	}
+	f.under(value.MapKey())
+}
+
+// mapKey reads a key that is known to be complete.
+func mapKey(kind protoreflect.Kind, wire protowire.Type, data []byte) protoreflect.Value {
+	var number uint64
+	switch wire {
+	case protowire.BytesType:
+		text, _ := protowire.ConsumeBytes(data)
+		return protoreflect.ValueOfString(string(text))
+	case protowire.Fixed32Type:
+		fixed, _ := protowire.ConsumeFixed32(data)
+		number = uint64(fixed)
+	case protowire.Fixed64Type:
+		number, _ = protowire.ConsumeFixed64(data)
+	default:
+		number, _ = protowire.ConsumeVarint(data)
+	}
+	switch kind {
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(protowire.DecodeBool(number))
+	case protoreflect.Sint32Kind:
+		return protoreflect.ValueOfInt32(int32(protowire.DecodeZigZag(number & math.MaxUint32)))
+	case protoreflect.Sint64Kind:
+		return protoreflect.ValueOfInt64(protowire.DecodeZigZag(number))
+	case protoreflect.Int32Kind, protoreflect.Sfixed32Kind:
+		return protoreflect.ValueOfInt32(int32(number))
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return protoreflect.ValueOfUint32(uint32(number))
+	case protoreflect.Int64Kind, protoreflect.Sfixed64Kind:
+		return protoreflect.ValueOfInt64(int64(number))
+	default:
+		return protoreflect.ValueOfUint64(number)
+	}
+}
+
+// under puts the fault under a key.
+func (f *faultFinder) under(key protoreflect.MapKey) {
+	if text, ok := key.Interface().(string); ok {
+		f.path.Under(text)
+		return
+	}
+	f.path.In("[" + key.String() + "]")
+}
+
+// unset looks for a required field without a value in a message that is complete
+// on the wire, and reports whether there is one.
+func (f *faultFinder) unset(m protoreflect.Message) bool {
+	required := m.Descriptor().RequiredNumbers()
+	for i := range required.Len() {
+		if field := m.Descriptor().Fields().ByNumber(required.Get(i)); !m.Has(field) {
+			f.reason = fmt.Sprintf("required field %s not set", field.FullName())
+			return true
+		}
+	}
+	found := false
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if found = f.unsetIn(field, value); found {
+			f.path.In(fieldStep(field, field.Number()))
+		}
+		return !found
+	})
+	return found
+}
+
+// unsetIn is unset for the messages in a field.
+func (f *faultFinder) unsetIn(field protoreflect.FieldDescriptor, value protoreflect.Value) (found bool) {
+	switch {
+	case field.IsMap():
+		if field.MapValue().Message() == nil {
+			return false
+		}
+		value.Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+			if found = f.unset(value.Message()); found {
+				f.under(key)
+			}
+			return !found
+		})
+	case field.Message() == nil:
+	case field.IsList():
+		for i := range value.List().Len() {
+			if f.unset(value.List().Get(i).Message()) {
+				f.path.At(i)
+				return true
+			}
+		}
+	default:
+		return f.unset(value.Message())
+	}
+	return found
 }
 
 // checksText reports whether texts of a field have to be UTF-8.
@@ -200,12 +373,18 @@ func checksText(field protoreflect.FieldDescriptor) bool {
 	return field.Syntax() == protoreflect.Proto3
 }
 
-func numberType(kind protoreflect.Kind) protowire.Type {
-	switch kind {
+// elementType returns how one value of a field stands on the wire, where it is
+// not packed with others.
+func elementType(field protoreflect.FieldDescriptor) protowire.Type {
+	switch field.Kind() {
 	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:
 		return protowire.Fixed32Type
 	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
 		return protowire.Fixed64Type
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind:
+		return protowire.BytesType
+	case protoreflect.GroupKind:
+		return protowire.StartGroupType
 	default:
 		return protowire.VarintType
 	}

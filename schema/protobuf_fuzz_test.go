@@ -118,7 +118,7 @@ func FuzzProtobufFault(f *testing.F) {
 		for _, m := range []proto.Message{&testpb.Placed{}, &testpb.Legacy{}, &testpb.Scalars{}, &testpb.Node{}} {
 			err := proto.UnmarshalOptions{AllowPartial: true}.Unmarshal(body, m)
 			finder := &faultFinder{body: body, extensions: protoregistry.GlobalTypes, limit: defaultRecursionLimit}
-			found := finder.message(m.ProtoReflect().Descriptor(), 0, len(body), 0, 1)
+			found := finder.message(m.ProtoReflect().Descriptor(), new(faultScope), 0, len(body), 0, 1)
 			if found != (err != nil) {
 				t.Fatalf("%T: %x: the fault is %v (%s at byte %d), the library says %v", m, body, found, finder.reason, finder.offset, err)
 			}

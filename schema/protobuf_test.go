@@ -237,9 +237,9 @@ func TestMessageIndexesAreThoseOfTheRegisteredText(t *testing.T) {
 func TestProtobufRecordsWithoutGoodIndexesAreErrors(t *testing.T) {
 	s, _ := seededProtobuf(t, &testpb.Shipped{}, 3)
 	for _, tt := range []struct{ name, body, want string }{
-		{"nothing", "", "truncated Protobuf message-index varint; the message indexes are malformed or absent at byte 5 (schema 3, subject t-value)"},
-		{"a negative index", "\x02\x01", "Protobuf message index -1 (1 of 1) is negative; the message indexes are malformed or absent at byte 6 (schema 3, subject t-value)"},
-		{"a huge count", "\xfe\xff\xff\xff\x0f", "invalid Protobuf message-index count: 2147483647; the message indexes are malformed or absent at byte 5 (schema 3, subject t-value)"},
+		{"nothing", "", "truncated Protobuf message-index varint; the message indexes are malformed or absent at byte 5 (PROTOBUF schema 3, subject t-value)"},
+		{"a negative index", "\x02\x01", "Protobuf message index -1 (1 of 1) is negative; the message indexes are malformed or absent at byte 6 (PROTOBUF schema 3, subject t-value)"},
+		{"a huge count", "\xfe\xff\xff\xff\x0f", "invalid Protobuf message-index count: 2147483647; the message indexes are malformed or absent at byte 5 (PROTOBUF schema 3, subject t-value)"},
 		{"a bare message", "\x0a\x03o-1", "Protobuf message index -2 (1 of 5) is negative; the message indexes are malformed or absent at byte 6"},
 		{"an index out of range", "\x02\x0e", "Protobuf message indexes [7] lead nowhere, or are absent: the schema declares 3 messages, the index 7 (1 of 1) is out of range"},
 		{"a bare message with plausible indexes", "\x0a\x02\x02\x0a\x00\x12\x00", "Protobuf message indexes [1 1 5 0 9] lead nowhere, or are absent: message shop.Shipped declares 0 messages, the index 1 (2 of 5) is out of range"},
@@ -301,7 +301,7 @@ func TestProtobufFaultsNameFieldAndOffset(t *testing.T) {
 	}{
 		{"length", "\x0a\x05ab", "message shop.Placed field id at byte 1: truncated: length 5 exceeds the 2 bytes that remain", "id", 1},
 		{"nested", "\x1a\x04\x12\x02\x08\x80", "message shop.Placed field customer.credit.cents at byte 5: truncated after 1 bytes", "customer.credit.cents", 5},
-		{"not text", "\x2a\x03\x0a\x01\xff", "message shop.Placed field lines.sku at byte 4: the text is not valid UTF-8", "lines.sku", 4},
+		{"not text", "\x2a\x03\x0a\x01\xff", "message shop.Placed field lines[0].sku at byte 4: the text is not valid UTF-8", "lines[0].sku", 4},
 		{"tag", "\x0a\x00\x07", "message shop.Placed at byte 2: ", "", 2},
 		{"unknown field", "\xf2\x07\x05a", "message shop.Placed field 126 at byte 2: truncated: length 5 exceeds the 1 bytes that remain", "126", 2},
 		{"fixed", "\x39\x00\x00", "message shop.Placed field weight at byte 1: truncated after 2 bytes", "weight", 1},

@@ -354,8 +354,11 @@ func (s *serdeCore[T]) Deserialize(topic string, data []byte) (T, error) {
 
 // splitFrame reads what comes before a body, in a payload or a header.
 func (s *serdeCore[T]) splitFrame(topic string, data []byte) (id writerID, indexes, rest []byte, err error) {
-	if id, rest, err = splitWriterID(data); err != nil || !s.format.indexed() {
-		return id, nil, rest, err
+	if id, rest, err = splitWriterID(data); err != nil {
+		return id, nil, nil, s.frameError(topic, id, 0, err, "")
+	}
+	if !s.format.indexed() {
+		return id, nil, rest, nil
 	}
 	at := len(data) - len(rest)
 	if indexes, rest, err = splitMessageIndexes(rest); err != nil {
@@ -365,7 +368,8 @@ func (s *serdeCore[T]) splitFrame(topic string, data []byte) (id writerID, index
 }
 
 // frameError tells which record an error of a frame is about. The place that it
-// tells counts from the place at in the payload or header.
+// tells counts from the place at in the payload or header, which is 0 where the
+// id could not be read.
 func (s *serdeCore[T]) frameError(topic string, id writerID, at int, err error, hint string) error {
 	frame, ok := errors.AsType[*FrameError](err)
 	if !ok {
@@ -374,7 +378,8 @@ func (s *serdeCore[T]) frameError(topic string, id writerID, at int, err error, 
 	located := *frame
 	located.Offset += at
 	located.reason += hint
-	located.Subject, located.SchemaID, located.GUID = s.Subject(topic), int(id.id), id.guidText()
+	located.Subject, located.Kind = s.Subject(topic), s.local.kind
+	located.SchemaID, located.GUID, located.identified = int(id.id), id.guidText(), at > 0
 	return &located
 }
 
@@ -413,6 +418,9 @@ func (s *serdeCore[T]) splitHeader(topic string, value []byte) (writerID, []byte
 func (s *serdeCore[T]) decode(topic string, id writerID, indexes, body []byte) (T, error) {
 	compiled, err := s.decoder(id)
 	if err != nil {
+		if unavailable, ok := errors.AsType[*SchemaUnavailableError](err); ok {
+			unavailable.Subject, unavailable.Kind = s.Subject(topic), s.local.kind
+		}
 		var zero T
 		return zero, err
 	}

@@ -211,8 +211,9 @@ func TestSerdeErrorsAreWrappedOnce(t *testing.T) {
 	}
 	for n := 1; n < 5; n++ {
 		_, err := serde.Deserialize("t", make([]byte, n))
-		if frame := new(*FrameError); !errors.As(err, frame) || err.Error() != "schema frame is shorter than 5 bytes" {
-			t.Errorf("%d bytes: error is %v", n, err)
+		want := fmt.Sprintf("schema frame is shorter than 5 bytes at byte %d (PROTOBUF, subject t-value)", n)
+		if frame, ok := errors.AsType[*FrameError](err); !ok || err.Error() != want || frame.Subject != "t-value" || frame.Kind != KindProtobuf {
+			t.Errorf("%d bytes: error is %v, want %s", n, err, want)
 		}
 	}
 	broken := newPlainSerde(t, cache, &plainFormat{failure: errors.New("no plan")})
@@ -375,7 +376,10 @@ func TestHeaderGUIDs(t *testing.T) {
 	_, err = serde.DeserializeWithHeaders("t", payload, []Header{{"__value_schema_id", append(unknown, 0)}})
 	unavailable, ok := errors.AsType[*SchemaUnavailableError](err)
 	if !ok || unavailable.GUID != "00000000-0000-0000-0000-000000000000" || !errors.Is(err, ErrSchemaNotFound) {
-		t.Errorf("error of an unknown GUID is %v", err)
+		t.Fatalf("error of an unknown GUID is %v", err)
+	}
+	if unavailable.Subject != "t-value" || unavailable.Kind != KindProtobuf || !strings.HasSuffix(err.Error(), " (PROTOBUF, subject t-value)") {
+		t.Errorf("error of an unknown GUID is %v, want the subject", err)
 	}
 }
 
@@ -413,11 +417,12 @@ func TestBadHeadersAreTypedErrors(t *testing.T) {
 		value []byte
 		want  string
 	}{
-		{"nil", plain, nil, "header __value_schema_id: schema frame is shorter than 5 bytes"},
-		{"short GUID", plain, []byte{1, 2, 3}, "header __value_schema_id: invalid schema frame magic byte 0x01: 3 bytes are too few for a GUID"},
-		{"trailing", plain, []byte{0, 0, 0, 0, 1, 9}, "header __value_schema_id: 1 bytes follow the schema id at byte 5 (schema 1, subject t-value)"},
-		{"no indexes", indexed, []byte{0, 0, 0, 0, 1}, "header __value_schema_id: truncated Protobuf message-index varint; the message indexes are malformed or absent at byte 5 (schema 1, subject t-value)"},
-		{"trailing after indexes", indexed, []byte{0, 0, 0, 0, 1, 0, 9}, "header __value_schema_id: 1 bytes follow the schema id at byte 6 (schema 1, subject t-value)"},
+		{"nil", plain, nil, "header __value_schema_id: schema frame is shorter than 5 bytes at byte 0 (PROTOBUF, subject t-value)"},
+		{"magic", plain, []byte{7, 0, 0, 0, 1}, "header __value_schema_id: invalid schema frame magic byte 0x07 at byte 0 (PROTOBUF, subject t-value)"},
+		{"short GUID", plain, []byte{1, 2, 3}, "header __value_schema_id: invalid schema frame magic byte 0x01: 3 bytes are too few for a GUID at byte 3 (PROTOBUF, subject t-value)"},
+		{"trailing", plain, []byte{0, 0, 0, 0, 1, 9}, "header __value_schema_id: 1 bytes follow the schema id at byte 5 (PROTOBUF schema 1, subject t-value)"},
+		{"no indexes", indexed, []byte{0, 0, 0, 0, 1}, "header __value_schema_id: truncated Protobuf message-index varint; the message indexes are malformed or absent at byte 5 (PROTOBUF schema 1, subject t-value)"},
+		{"trailing after indexes", indexed, []byte{0, 0, 0, 0, 1, 0, 9}, "header __value_schema_id: 1 bytes follow the schema id at byte 6 (PROTOBUF schema 1, subject t-value)"},
 	}
 	for _, tt := range tests {
 		_, err := tt.serde.DeserializeWithHeaders("t", []byte("x"), []Header{{"__value_schema_id", tt.value}})

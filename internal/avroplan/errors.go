@@ -113,12 +113,21 @@ func (p *Path) In(field string) { p.segments = append(p.segments, field) }
 // At puts the element at an index of an array.
 func (p *Path) At(index int) { p.segments = append(p.segments, "["+strconv.Itoa(index)+"]") }
 
-// Under puts the element under a key of a map.
-func (p *Path) Under(key string) { p.segments = append(p.segments, "["+strconv.Quote(key)+"]") }
+// Under puts the element under a key of a map. Of a long key the start is shown.
+func (p *Path) Under(key string) {
+	more := ""
+	if len(key) > maxPathKey {
+		key, more = strings.ToValidUTF8(key[:maxPathKey], ""), "..."
+	}
+	p.segments = append(p.segments, "["+strconv.Quote(key)+more+"]")
+}
 
 // String returns the path from the outermost segment on, such as
 // "order.items[3].price". Of a very long path the middle is left out.
 func (p *Path) String() string { return joinPath(p.segments) }
+
+// maxPathKey bounds how much of a key stands in a path, in bytes.
+const maxPathKey = 64
 
 // maxPathSegments bounds the path of an element in a deep recursion: the
 // outermost and the innermost segments are kept.
