@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // JSONSchemaSerde is a [Serde] for JSON documents described by a JSON Schema.
@@ -37,6 +38,12 @@ type JSONSchemaSerde[T any] struct {
 // read: the error is a [*ValidationError]. Without, reading needs no schema of
 // the registry.
 //
+// With validate, a document is not read past its schema either: a member that
+// encoding/json would take for a field of T although the schema knows the field
+// by another name, which differs by case, is a violation, and so are repeated
+// members and text that is not Unicode. Types that read themselves, and codecs
+// given with [WithJSONCodec], take members as they please.
+//
 // A schema without $schema is read as draft-07. The record name for record
 // strategies is the schema's title.
 func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role, validate bool, options ...SerdeOption) (*JSONSchemaSerde[T], error) {
@@ -55,7 +62,7 @@ func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role,
 	if validate {
 		// Checked by serdeOptionsFor.
 		dependencies, _ := dependencyOrder(o.references)
-		if f.local, err = o.json.compile(schemaText, dependencies); err != nil {
+		if f.local, err = o.json.validator(schemaText, dependencies); err != nil {
 			return nil, fmt.Errorf("invalid JSON Schema: %w", err)
 		}
 	}
@@ -77,25 +84,35 @@ func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role,
 	return s, nil
 }
 
-// ValidationError says that a JSON document breaks its schema.
+// ValidationError says that a JSON document breaks its schema, or that it can be
+// understood in a way which the schema did not see: a member is repeated or goes
+// by another name, or the text is not Unicode.
 type ValidationError struct {
-	// Violations lists what is wrong, sorted by pointer. It has at least one
-	// element.
+	// Violations lists what is wrong, sorted by pointer. It has one element at
+	// least, and 1000 at most.
 	Violations []Violation
+
+	more int // violations that are not listed
 }
 
 // Violation is one place of a document that breaks a schema.
 type Violation struct {
 	Pointer string // JSON pointer into the document; "" is the root
-	Message string
-	Keyword string // address of the broken keyword in the schema
+	Message string // of 1024 bytes at most
+	Keyword string // address of the broken keyword in the schema; "" when none is
+}
+
+// within puts a violation into a member or element.
+func (v *Violation) within(token string) *Violation {
+	v.Pointer = jsonPointer(token) + v.Pointer
+	return v
 }
 
 // Error tells the first violation, where it is, and how many more there are.
 func (e *ValidationError) Error() string {
 	first := e.Violations[0]
-	text := fmt.Sprintf("JSON Schema validation failed: %s at %q", first.Message, first.Pointer)
-	if more := len(e.Violations) - 1; more > 0 {
+	text := fmt.Sprintf("JSON Schema validation failed: %s at %q", first.Message, shortText(first.Pointer))
+	if more := len(e.Violations) - 1 + e.more; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
 	}
 	return text
@@ -118,7 +135,7 @@ func (f *jsonFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error)
 	if !f.validate {
 		return encoder[T]{appendBody: f.appendJSON}, nil
 	}
-	compiled, err := f.options.compile(target.text, target.references)
+	compiled, err := f.options.validator(target.text, target.references)
 	if err != nil {
 		return encoder[T]{}, fmt.Errorf("invalid JSON Schema %v: %w", target.id, err)
 	}
@@ -127,11 +144,11 @@ func (f *jsonFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error)
 		if err != nil {
 			return dst, err
 		}
-		document, err := parseJSON(out[len(dst):])
+		document, err := parseDocument(out[len(dst):])
 		if err != nil {
 			return dst, err
 		}
-		return out, validateJSON(compiled, document)
+		return out, validateJSON(compiled, nil, document)
 	}
 	return encoder[T]{appendBody: appendBody}, nil
 }
@@ -166,17 +183,24 @@ func (f *jsonFormat[T]) compileDecoder(writer *writerSchema) (decoder[T], error)
 	check := f.local
 	if f.needsWriter() {
 		var err error
-		if check, err = f.options.compile(writer.text, writer.references); err != nil {
+		if check, err = f.options.validator(writer.text, writer.references); err != nil {
 			return nil, fmt.Errorf("invalid writer JSON Schema %v: %w", writer.id, err)
+		}
+	}
+	var members *jsonMembers
+	if check != nil && !f.tree && f.options.unmarshal == nil {
+		var err error
+		if members, err = planJSONMembers(reflect.TypeFor[T](), check); err != nil {
+			return nil, err
 		}
 	}
 	return func(_, body []byte) (T, error) {
 		if check == nil {
 			return f.read(body)
 		}
-		document, err := parseJSON(body)
+		document, err := parseDocument(body)
 		if err == nil {
-			err = validateJSON(check, document)
+			err = validateJSON(check, members, document)
 		}
 		if err != nil {
 			var zero T
@@ -221,7 +245,7 @@ func (f *jsonFormat[T]) read(body []byte) (T, error) {
 	}
 	if err != nil {
 		var zero T
-		return zero, err
+		return zero, atByte(err)
 	}
 	return value, nil
 }
@@ -243,40 +267,85 @@ func (o *jsonOptions) decode(body []byte, value any) error {
 	return nil
 }
 
-func validateJSON(schema *jsonschema.Schema, document any) error {
+// validateJSON reports what is wrong with a document by the schema, and with the
+// names of its members.
+func validateJSON(schema *jsonschema.Schema, members *jsonMembers, document any) error {
 	err := schema.Validate(document)
-	if err == nil {
+	if err == nil && members == nil {
 		return nil
 	}
-	failed, ok := errors.AsType[*jsonschema.ValidationError](err)
-	if !ok {
-		return err
-	}
 	result := new(ValidationError)
-	collectViolations(failed, result)
+	if err != nil {
+		failed, ok := errors.AsType[*jsonschema.ValidationError](err)
+		if !ok {
+			return err
+		}
+		result.collect(failed, "")
+	}
+	result.Violations = members.check(document, result.Violations)
+	switch excess := len(result.Violations) - maxViolations; {
+	case len(result.Violations) == 0:
+		return nil
+	case excess > 0:
+		result.Violations = result.Violations[:maxViolations]
+		result.more += excess
+	}
 	slices.SortStableFunc(result.Violations, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Keyword, b.Keyword), cmp.Compare(a.Message, b.Message))
 	})
 	return result
 }
 
-func collectViolations(failed *jsonschema.ValidationError, into *ValidationError) {
-	for _, cause := range failed.Causes {
-		collectViolations(cause, into)
+// collect adds the leaves of an error of the library, which are about the value
+// at a place of the document.
+func (e *ValidationError) collect(failed *jsonschema.ValidationError, place string) {
+	if misnamed, ok := failed.ErrorKind.(*kind.PropertyNames); ok {
+		place = jsonPointer(failed.InstanceLocation...) + jsonPointer(misnamed.Property)
 	}
-	if len(failed.Causes) == 0 {
+	for _, cause := range failed.Causes {
+		e.collect(cause, place)
+	}
+	switch {
+	case len(failed.Causes) > 0:
+	case len(e.Violations) == maxViolations:
+		e.more++
+	default:
 		unit := failed.BasicOutput()
-		into.Violations = append(into.Violations, Violation{
-			Pointer: unit.InstanceLocation,
-			Message: unit.Error.String(),
+		e.Violations = append(e.Violations, Violation{
+			Pointer: place + unit.InstanceLocation,
+			Message: shortText(unit.Error.String()),
 			Keyword: strings.Join(append([]string{failed.SchemaURL}, failed.ErrorKind.KeywordPath()...), "/"),
 		})
 	}
 }
 
+// maxViolations bounds the list of a [ValidationError].
+const maxViolations = 1000
+
+// maxShownText bounds what messages show of a document.
+const maxShownText = 1024
+
+// shortText cuts off what is too long to be shown.
+func shortText(text string) string {
+	if len(text) <= maxShownText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxShownText-len("...")], "") + "..."
+}
+
 // schemaAddress stands for a schema text that has no $id. Nothing is read from
 // it.
 const schemaAddress = "registry:///schema.json"
+
+// validator compiles a schema for documents to be validated.
+func (d *jsonDialect) validator(text string, dependencies []Reference) (*jsonschema.Schema, error) {
+	compiled, err := d.compile(text, dependencies)
+	if err != nil {
+		return nil, err
+	}
+	placePropertyNames(compiled)
+	return compiled, nil
+}
 
 // compile prepares a schema and everything that it refers to.
 func (d *jsonDialect) compile(text string, dependencies []Reference) (*jsonschema.Schema, error) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -19,76 +20,149 @@ const (
 	// maxNumberExponent bounds a JSON number's power of ten: 1e1000000000 is
 	// twelve bytes of text and half a gigabyte as an integer.
 	maxNumberExponent = 1000
+
+	// maxJSONDepth and maxJSONSchemaDepth bound how deeply the values of a
+	// document and of a schema nest. Validating and compiling take time that
+	// grows faster than the depth.
+	maxJSONDepth       = 1000
+	maxJSONSchemaDepth = 256
 )
 
-// parseJSON reads one JSON value with exact numbers, each a json.Number within
-// the bounds.
+// parseJSON reads a schema with exact numbers, each a json.Number within the
+// bounds.
 func parseJSON(data []byte) (any, error) {
+	value, _, wrong, err := parseNumbers(data, maxJSONSchemaDepth)
+	if wrong != nil {
+		err = fmt.Errorf("%s at %q", wrong.Message, shortText(wrong.Pointer))
+	}
+	return value, err
+}
+
+// parseDocument is parseJSON for a document that is to be validated. What
+// readers understand in different ways is a [*ValidationError]: a member that is
+// repeated, and text that is not Unicode. So is what exceeds the bounds.
+func parseDocument(data []byte) (any, error) {
+	value, members, wrong, err := parseNumbers(data, maxJSONDepth)
+	if err != nil {
+		return nil, atByte(err)
+	}
+	if wrong == nil {
+		wrong = surveyJSON(data).violation(data, members)
+	}
+	if wrong != nil {
+		return nil, &ValidationError{Violations: []Violation{*wrong}}
+	}
+	return value, nil
+}
+
+// parseNumbers returns a value, the number of members in it, and what is out of
+// bounds or nil.
+func parseNumbers(data []byte, depth int) (value any, members int, wrong *Violation, err error) {
 	in := json.NewDecoder(bytes.NewReader(data))
 	in.UseNumber()
-	var value any
 	if err := in.Decode(&value); err != nil {
-		return nil, err
+		return nil, 0, nil, err
 	}
 	if _, err := in.Token(); err != io.EOF {
-		return nil, errors.New("data follows the JSON value")
+		return nil, 0, nil, errors.New("data follows the JSON value")
 	}
-	return value, checkNumbers(value)
+	bounds := jsonBounds{depth: depth}
+	wrong = bounds.check(value, depth)
+	return value, bounds.members, wrong, nil
 }
 
-func checkNumbers(value any) error {
+// atByte adds the place to an error of encoding/json, which keeps it to itself.
+func atByte(err error) error {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Errorf("%w at byte %d", err, syntax.Offset)
+	}
+	if unsuited, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && unsuited.Offset > 0 {
+		return fmt.Errorf("%w at byte %d", err, unsuited.Offset)
+	}
+	return err
+}
+
+// jsonBounds looks at a value for what is out of bounds, and counts the members
+// of its objects.
+type jsonBounds struct {
+	depth   int
+	members int
+}
+
+// check returns what is out of bounds, or nil. The value may nest so many levels
+// more.
+func (b *jsonBounds) check(value any, levels int) *Violation {
 	switch v := value.(type) {
 	case json.Number:
-		return checkNumber(string(v))
+		if reason := checkNumber(string(v)); reason != "" {
+			return &Violation{Message: reason}
+		}
+		return nil
 	case []any:
-		for _, element := range v {
-			if err := checkNumbers(element); err != nil {
-				return err
+		if levels > 0 {
+			for i, element := range v {
+				if wrong := b.check(element, levels-1); wrong != nil {
+					return wrong.within(strconv.Itoa(i))
+				}
 			}
+			return nil
 		}
 	case map[string]any:
-		for _, member := range v {
-			if err := checkNumbers(member); err != nil {
-				return err
+		if levels > 0 {
+			b.members += len(v)
+			for name, member := range v {
+				if wrong := b.check(member, levels-1); wrong != nil {
+					return wrong.within(name)
+				}
 			}
+			return nil
 		}
+	default:
+		return nil
 	}
-	return nil
+	return &Violation{Message: fmt.Sprintf("values are nested more than %d deep", b.depth)}
 }
 
-func checkNumber(number string) error {
+func checkNumber(number string) string {
 	if len(number) > maxNumberDigits {
-		return fmt.Errorf("JSON number %s... has more than %d digits", number[:16], maxNumberDigits)
+		return fmt.Sprintf("JSON number %s... has more than %d digits", number[:16], maxNumberDigits)
 	}
 	at := strings.IndexAny(number, "eE")
 	if at < 0 {
-		return nil
+		return ""
 	}
 	exponent, err := strconv.Atoi(number[at+1:])
 	if err != nil || exponent > maxNumberExponent || exponent < -maxNumberExponent {
-		return fmt.Errorf("JSON number %s has an exponent beyond %d", number, maxNumberExponent)
+		return fmt.Sprintf("JSON number %s has an exponent beyond %d", number, maxNumberExponent)
 	}
-	return nil
+	return ""
 }
 
 // floatNumbers replaces every json.Number by a float64, as encoding/json reads
 // numbers into interfaces. It changes value in place.
 func floatNumbers(value any) (any, error) {
-	var err error
 	switch v := value.(type) {
 	case json.Number:
-		return v.Float64()
+		f, err := v.Float64()
+		if err != nil {
+			return nil, &json.UnmarshalTypeError{Value: "number " + string(v), Type: reflect.TypeFor[float64]()}
+		}
+		return f, nil
 	case []any:
 		for i := range v {
-			if v[i], err = floatNumbers(v[i]); err != nil {
+			element, err := floatNumbers(v[i])
+			if err != nil {
 				return nil, err
 			}
+			v[i] = element
 		}
 	case map[string]any:
 		for name := range v {
-			if v[name], err = floatNumbers(v[name]); err != nil {
+			member, err := floatNumbers(v[name])
+			if err != nil {
 				return nil, err
 			}
+			v[name] = member
 		}
 	}
 	return value, nil

@@ -123,27 +123,26 @@ func BenchmarkFrame(b *testing.B) {
 	})
 }
 
+func benchmarkJSONRead[T any](b *testing.B, cache *SchemaCache, payload []byte, validate bool) {
+	b.Helper()
+	serde := newJSONSerde[T](b, orderSchema, cache, validate)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := serde.Deserialize("orders", payload); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkJSONDeserialize(b *testing.B) {
 	cache := NewSchemaCache(nil)
 	b.Cleanup(func() { _ = cache.Close() })
 	cache.SeedSubjectID("orders-value", 7)
 	cache.SeedWriterSchema(7, orderSchema)
 	payload := Encode(7, []byte(`{"id":"o-1","total":12}`))
-	read := func(b *testing.B, validate bool, options ...SerdeOption) {
-		b.Helper()
-		serde, err := NewJSONSchemaSerde[any](orderSchema, cache, RoleValue, validate, options...)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := serde.Deserialize("orders", payload); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	b.Run("validated", func(b *testing.B) { read(b, true) })
-	b.Run("unvalidated", func(b *testing.B) { read(b, false) })
+	b.Run("validated", func(b *testing.B) { benchmarkJSONRead[any](b, cache, payload, true) })
+	b.Run("validated-typed", func(b *testing.B) { benchmarkJSONRead[jsonOrder](b, cache, payload, true) })
+	b.Run("unvalidated", func(b *testing.B) { benchmarkJSONRead[any](b, cache, payload, false) })
 	b.Run("validated-naive", func(b *testing.B) {
 		b.ReportAllocs()
 		var dialect jsonDialect
