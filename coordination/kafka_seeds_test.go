@@ -42,6 +42,7 @@ type crowd struct {
 	commands   string
 	networks   []*lossy
 	transports []*coordination.KafkaTransport
+	outsider   *coordination.KafkaTransport // of nobody that competes
 
 	mu     sync.Mutex // guards the fields below
 	terms  []*coordination.Leadership
@@ -126,7 +127,7 @@ func pauseFor(ctx context.Context, random *rand.Rand, most time.Duration) {
 func (c *crowd) disturb(t *testing.T) {
 	network := c.networks[c.random.IntN(len(c.networks))]
 	keys := []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.Produce, kmsg.EndTxn, kmsg.InitProducerID, kmsg.Fetch, kmsg.DescribeTransactions, kmsg.FindCoordinator}
-	switch c.random.IntN(8) {
+	switch c.random.IntN(9) {
 	case 0, 1, 2:
 		network.lose(keys[c.random.IntN(len(keys))], c.random.IntN(3), c.random.IntN(3))
 	case 3:
@@ -147,6 +148,8 @@ func (c *crowd) disturb(t *testing.T) {
 		c.fake.Fault(kfake.Fault{
 			Keys: []kmsg.Key{key}, Err: codes[c.random.IntN(len(codes))], Count: 1 + c.random.IntN(4), TopLevel: key == kmsg.EndTxn,
 		})
+	case 8: // somebody takes the role and does nothing with it
+		mintOnly(t, c.outsider, c.role, c.topic)
 	}
 }
 
@@ -258,6 +261,7 @@ func stackElection(t *testing.T, seed uint64, met map[string]int) {
 		}
 		c.topic = c.compacted(t, 1)
 		c.create(t, c.commands, 1)
+		c.outsider = c.transport(t, leaseConfig(t, stackLease, stackRenew, time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		for n := range 2 + c.random.IntN(3) {
@@ -287,7 +291,7 @@ func stackElection(t *testing.T, seed uint64, met map[string]int) {
 		for _, result := range c.writes {
 			met[[]string{accepted: "accepted writes", refused: "refused writes", open: "open writes"}[result]]++
 		}
-		c.stop(c.transports...)
+		c.stop(append(c.transports, c.outsider)...)
 	})
 }
 
