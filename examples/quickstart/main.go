@@ -117,11 +117,14 @@ func demonstrate(ctx context.Context, brokers string, events int64) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-fed:
-	case <-ctx.Done():
+	atEnd := func(done, total int64) bool {
+		select {
+		case <-fed:
+			return done == total
+		default:
+			return false
+		}
 	}
-	atEnd := func(done, total int64) bool { return done == total }
 	if err := second.await(ctx, admin, n, atEnd); err != nil {
 		return err
 	}

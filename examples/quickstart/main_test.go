@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -14,8 +15,9 @@ import (
 
 func TestMain(m *testing.M) { program.Main(m) }
 
-// testEvents is a small number of events that still lasts for a few cuts.
-const testEvents = 60_000
+// testEvents is a small number of events whose feeding still lasts for three
+// seconds, so that one of the two services reports at least once.
+const testEvents = 90_000
 
 // checkStory runs the program and expects the right counts in the end.
 func checkStory(t *testing.T, args ...string) {
@@ -27,6 +29,10 @@ func checkStory(t *testing.T, args ...string) {
 	want, err := nexgen.Answer("q12e", testEvents)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, report := range []string{`^  broker:  +\d+ bids committed, lag \d+$`, `^  service: +\d+ records/s, epoch -?\d+$`} {
+		progress := *got.Output
+		progress.Next(report)
 	}
 	counts := fmt.Sprintf(" +%d counts, digest %s$", len(want), nexgen.Digest(want))
 	got.Output.Next(fmt.Sprintf(`^feeding %d events to bids-\d+ at `, testEvents))
@@ -55,21 +61,23 @@ func TestWrongCountFailsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
+	ctx, cancel := context.WithCancel(t.Context())
 	added := make(chan error, 1)
 	go func() {
-		fetches := client.PollFetches(t.Context())
+		fetches := client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
 			added <- err
 			return
 		}
 		record := fetches.Records()[0]
-		added <- client.ProduceSync(t.Context(), &kgo.Record{
+		added <- client.ProduceSync(ctx, &kgo.Record{
 			Topic: record.Topic, Value: []byte(`{"bidder":-1,"__window_start":0,"count":1}`),
 		}).FirstErr()
 	}()
 	got := program.Run(t, "-brokers", brokers, "-n", fmt.Sprint(testEvents))
+	cancel()
 	if err := <-added; err != nil {
-		t.Fatal(err)
+		t.Fatalf("the stranger added nothing: %v", err)
 	}
 	if got.Code != 1 || got.Errors != "quickstart: the results differ\n" {
 		t.Errorf("exit code %d with errors %q, want 1 because the results differ", got.Code, got.Errors)

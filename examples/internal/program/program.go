@@ -6,6 +6,7 @@ package program
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -72,22 +74,27 @@ type Result struct {
 	Errors string      // the standard error
 }
 
-// Run runs the compiled program to its end. The end of the test kills it.
+// Run runs the compiled program to its end. One that does not end in time has
+// to print where its goroutines are.
 func Run(tb testing.TB, args ...string) Result {
 	tb.Helper()
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(tb.Context(), binary, args...)
+	ctx, cancel := context.WithTimeout(tb.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		tb.Fatalf("run the program: %v", err)
-	}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
+	cmd.WaitDelay = 5 * time.Second // processes that the program leaves behind hold its output open
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			tb.Logf("the program printed\n%s%s", out.String(), errs.String())
 		}
 	})
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		tb.Fatalf("run the program: %v", err)
+	}
 	return Result{
 		Code:   cmd.ProcessState.ExitCode(),
 		Output: &Transcript{tb: tb, lines: strings.Split(strings.TrimRight(out.String(), "\n"), "\n")},
