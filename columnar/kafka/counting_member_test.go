@@ -141,9 +141,9 @@ func (m trappedTransactionalMember) Send(topic string, record columnar.ProduceRe
 	m.TransactionalMember.Send(topic, record, done)
 }
 
-func (m trappedTransactionalMember) SendOffsetsContext(ctx context.Context, offsets map[columnar.TopicPartition]int64, metadata any) error {
+func (m trappedTransactionalMember) SendOffsetsNoted(ctx context.Context, offsets map[columnar.TopicPartition]int64, notes map[columnar.TopicPartition]string, metadata any) error {
 	m.trap.at(afterSnapshot)
-	return m.TransactionalMember.SendOffsetsContext(ctx, offsets, metadata)
+	return m.TransactionalMember.SendOffsetsNoted(ctx, offsets, notes, metadata)
 }
 
 func (m trappedTransactionalMember) CommitTransactionContext(ctx context.Context) error {

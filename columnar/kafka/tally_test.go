@@ -201,11 +201,11 @@ func (m faultyTransactionalMember) Send(topic string, record columnar.ProduceRec
 	m.TransactionalMember.Send(topic, record, done)
 }
 
-func (m faultyTransactionalMember) SendOffsetsContext(ctx context.Context, offsets map[columnar.TopicPartition]int64, metadata any) error {
+func (m faultyTransactionalMember) SendOffsetsNoted(ctx context.Context, offsets map[columnar.TopicPartition]int64, notes map[columnar.TopicPartition]string, metadata any) error {
 	if err := m.faults.at(atOffsets); err != nil {
 		return err
 	}
-	return m.TransactionalMember.SendOffsetsContext(ctx, offsets, metadata)
+	return m.TransactionalMember.SendOffsetsNoted(ctx, offsets, notes, metadata)
 }
 
 // tallyJob is a job of tallying values, and what it must come to.
