@@ -22,6 +22,14 @@ type Credential struct {
 // String writes the sequence and the token.
 func (c Credential) String() string { return fmt.Sprintf("%d (%s)", c.Sequence, c.Token) }
 
+// check refuses what no leadership has.
+func (c Credential) check() error {
+	if c.Sequence < 0 || checkPair(c.Token.producerID, c.Token.producerEpoch) != nil {
+		return fmt.Errorf("credential %s is not one of a leadership", c)
+	}
+	return nil
+}
+
 // CredentialStore keeps the highest credential that a device accepted. What
 // Save stored survives a crash of the device. A [DeviceGuard] makes one call
 // at a time.
@@ -61,6 +69,11 @@ func NewDeviceGuard(ctx context.Context, store CredentialStore) (*DeviceGuard, e
 	if err != nil {
 		return nil, fmt.Errorf("coordination: load the recorded credential: %w", err)
 	}
+	if found {
+		if err := recorded.check(); err != nil {
+			return nil, fmt.Errorf("coordination: the recorded credential: %w", err)
+		}
+	}
 	g := &DeviceGuard{store: store, turn: make(chan struct{}, 1), recorded: recorded, any: found}
 	g.turn <- struct{}{}
 	return g, nil
@@ -81,8 +94,8 @@ func NewDeviceGuard(ctx context.Context, store CredentialStore) (*DeviceGuard, e
 // carries it out before it admits the command of a later leadership, or hands
 // the credential on to what does.
 func (g *DeviceGuard) Admit(ctx context.Context, credential Credential) error {
-	if credential.Sequence < 0 || checkPair(credential.Token.producerID, credential.Token.producerEpoch) != nil {
-		return fmt.Errorf("coordination: credential %s is not one of a leadership", credential)
+	if err := credential.check(); err != nil {
+		return fmt.Errorf("coordination: %w", err)
 	}
 	select {
 	case <-g.turn:

@@ -183,3 +183,15 @@ func TestCredentialOfALeadership(t *testing.T) {
 		t.Errorf("credential %s, %v from a transport without offsets", got, err)
 	}
 }
+
+func TestDeviceRefusesAStoreThatHoldsNonsense(t *testing.T) {
+	for _, c := range []coordination.Credential{
+		{Token: token(t, 7, 3), Sequence: -1},
+		{Token: coordination.NoEpoch, Sequence: 10},
+	} {
+		_, err := coordination.NewDeviceGuard(t.Context(), &memoryStore{stored: []coordination.Credential{c}})
+		if err == nil || !strings.Contains(err.Error(), "the recorded credential") || !strings.Contains(err.Error(), "is not one of a leadership") {
+			t.Errorf("guard over a store with %s: %v, want an error that names the recorded credential", c, err)
+		}
+	}
+}

@@ -95,6 +95,9 @@ func TestDocumentedErrorsHaveTheirMessages(t *testing.T) {
 			Topic: "t", Setting: "cleanup.policy", Have: "delete", Want: "compact"},
 		"kafka: topic ... has partitions ..., need ...": &coordination.TopicConfigError{
 			Topic: "t", Setting: "partitions", Have: "3", Want: "16"},
+		"kafka: topic ..., partition ...: MESSAGE_TOO_LARGE": &coordination.TopicError{Topic: "t", Err: kerr.MessageTooLarge},
+		"kafka: topic ..., partition ...: ... decompresses to more than MaxDecompressBatchBytes": &coordination.TopicError{
+			Topic: "t", Err: &kgo.ErrDecompressTooLarge{Topic: "t"}},
 		"kafka: topic ...: UNKNOWN_TOPIC_OR_PARTITION": &coordination.TopicError{Topic: "t", Partition: -1, Err: kerr.UnknownTopicOrPartition},
 		"kafka: the lease asks for a transaction timeout of ..., the brokers allow ...": &coordination.TransactionTimeoutError{
 			Requested: time.Hour, Allowed: time.Minute, Err: kerr.InvalidTransactionTimeout},

@@ -11,6 +11,10 @@ import (
 )
 
 const (
+	// maxRequestBytes keeps a request with batches for many partitions below
+	// what brokers accept. One with a single batch may be longer.
+	maxRequestBytes = 32 << 20
+
 	// maxBatchBytes keeps a batch of several records below the default of
 	// message.max.bytes.
 	maxBatchBytes = 900_000
@@ -96,6 +100,18 @@ func appendRecord(to []byte, record GuardedRecord, offsetDelta int32, timeDelta 
 	body := encoded.AppendTo(nil)[1:] // without the length, which is zero
 	to = binary.AppendVarint(to, int64(len(body)))
 	return append(to, body...)
+}
+
+// size returns about how many bytes the batch takes.
+func (b *kafkaBatch) size() int {
+	if b.bytes != nil {
+		return len(b.bytes)
+	}
+	size := 0
+	for _, record := range b.records {
+		size += recordSize(record)
+	}
+	return size
 }
 
 // after returns the sequence number that follows the batch.

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // WriteRecords writes the records in one transaction of the role under the
@@ -50,6 +52,9 @@ func (t *KafkaTransport) WriteRecords(ctx context.Context, role Role, token Fenc
 		return nil
 	}
 	x.guarded, x.batches = true, batches(records)
+	if err := x.fits(); err != nil {
+		return err
+	}
 	if err := x.locate(call); err != nil {
 		return err
 	}
@@ -81,6 +86,18 @@ func (t *KafkaTransport) WriteRecords(ctx context.Context, role Role, token Fenc
 		}
 	}
 	return err
+}
+
+// fits checks that every batch fits into a request. Brokers cut the connection
+// of one that they find too long, again and again.
+func (x *transaction) fits() error {
+	for _, batch := range x.batches {
+		if size := batch.size(); size > x.clients.longest {
+			return &TopicError{Topic: batch.at.Topic, Partition: batch.at.Partition,
+				Err: fmt.Errorf("%w: a record of about %d bytes, the limit of the client is %d", kerr.MessageTooLarge, size, x.clients.longest)}
+		}
+	}
+	return nil
 }
 
 // locate checks that every partition exists before anything is written.

@@ -205,6 +205,9 @@ func (o ownedOption) holds(client *kgo.Client) bool {
 // newest versions; the pinned one is for the requests of a lease.
 type kafkaClients struct {
 	plain, pinned *kgo.Client
+
+	decompressor kgo.Decompressor
+	longest      int // request that may be written, in bytes
 }
 
 func (c kafkaClients) close() {
@@ -224,6 +227,7 @@ func newKafkaClients(ctx context.Context, lease LeaseConfig, options KafkaOption
 			kgo.SeedBrokers(brokers...),
 			kgo.RequestTimeoutOverhead(answerTime(lease)),
 			kgo.RetryBackoffFn(quickPace.wait),
+			kgo.MaxDecompressBatchBytes(maxFetchMemory),
 		},
 		options.ClientOptions,
 	)
@@ -242,6 +246,9 @@ func newKafkaClients(ctx context.Context, lease LeaseConfig, options KafkaOption
 		clients.close()
 		return kafkaClients{}, errors.Join(problems...)
 	}
+	clients.decompressor, _ = clients.plain.OptValue(kgo.WithDecompressor).(kgo.Decompressor)
+	longest, _ := clients.plain.OptValue(kgo.BrokerMaxWriteBytes).(int32)
+	clients.longest = int(longest)
 	clients.pinned, err = kgo.NewClient(append(opts, kgo.MaxVersions(pinnedVersions()), kgo.DisableClientMetrics())...)
 	if err != nil {
 		clients.close()

@@ -15,6 +15,12 @@ import (
 const (
 	maxFetchBytes = 4 << 20
 
+	// maxFetchMemory bounds what a fetch is decompressed to, give or take a
+	// batch. Records of this package take some hundred bytes, but whoever may
+	// write the topic can write batches that decompress to a multiple of their
+	// size.
+	maxFetchMemory = 16 << 20
+
 	// maxStableGrace bounds how long a read waits for an open transaction of
 	// somebody else to end.
 	maxStableGrace = time.Second
@@ -210,8 +216,8 @@ func (t *KafkaTransport) fetch(ctx context.Context, at TopicPartition, from int6
 		IsolationLevel:     isolation,
 		Topic:              at.Topic,
 		Partition:          int32(at.Partition),
-	}, found, kgo.DefaultDecompressor(), nil)
-	if part.Err != nil {
+	}, found, &fetchMemory{Decompressor: t.clients.decompressor, left: maxFetchMemory}, nil)
+	if part.Err != nil && !(errors.Is(part.Err, kgo.ErrMaxDecompress) && next > from) {
 		return fetched{}, &TopicError{Topic: at.Topic, Partition: at.Partition, Err: part.Err}
 	}
 	result := fetched{
@@ -225,6 +231,22 @@ func (t *KafkaTransport) fetch(ctx context.Context, at TopicPartition, from int6
 		result.stable = result.high
 	}
 	return result, nil
+}
+
+// fetchMemory is a decompressor that gives up once the batches of a fetch took
+// enough memory. The next fetch goes on with the batch that was left.
+type fetchMemory struct {
+	kgo.Decompressor
+	left int
+}
+
+func (m *fetchMemory) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	if m.left <= 0 {
+		return nil, kgo.ErrMaxDecompress
+	}
+	batch, err := m.Decompressor.Decompress(src, codec)
+	m.left -= len(batch)
+	return batch, err
 }
 
 // readable classifies the error code of a read.

@@ -140,6 +140,7 @@ func TestReadShowsWhatWasWrittenBeforeItBegan(t *testing.T) {
 		late.read(t)
 		var group sync.WaitGroup
 		var once sync.Once
+		shown := make(chan []string, 3)
 		network.interpose(kmsg.Fetch, newestFetch(t), func() {
 			once.Do(func() {
 				// The fetch of the first reader is answered and did not arrive yet.
@@ -147,9 +148,7 @@ func TestReadShowsWhatWasWrittenBeforeItBegan(t *testing.T) {
 				for range 3 {
 					group.Go(func() {
 						keys, _ := late.read(t)
-						if diff := cmp.Diff([]string{"a", "b"}, keys); diff != "" {
-							t.Errorf("a read after the append (-want +got):\n%s", diff)
-						}
+						shown <- keys
 					})
 				}
 				time.Sleep(10 * time.Millisecond) // they wait for their turn
@@ -159,6 +158,11 @@ func TestReadShowsWhatWasWrittenBeforeItBegan(t *testing.T) {
 			t.Errorf("the first read shows %q, want what was there when it was answered", keys)
 		}
 		group.Wait()
+		for range cap(shown) {
+			if diff := cmp.Diff([]string{"a", "b"}, <-shown); diff != "" {
+				t.Errorf("a read after the append (-want +got):\n%s", diff)
+			}
+		}
 		x.stop(x.transport, reader)
 	})
 }

@@ -258,7 +258,7 @@ func refusedPartition(answer *kmsg.AddPartitionsToTxnResponse) (TopicPartition, 
 func (x *transaction) produce(ctx context.Context, partitions []TopicPartition, queue map[TopicPartition][]*kafkaBatch) error {
 	return x.persist(ctx, x.request("Produce"), func(ctx context.Context) error {
 		for {
-			leaders := make(map[int32][]*kafkaBatch)
+			leaders, sizes := make(map[int32][]*kafkaBatch), make(map[int32]int)
 			ids := make(topicIDs)
 			for _, at := range partitions {
 				if len(queue[at]) == 0 {
@@ -269,7 +269,11 @@ func (x *transaction) produce(ctx context.Context, partitions []TopicPartition, 
 					return err
 				}
 				ids[at.Topic] = route.id
-				leaders[partition.leader] = append(leaders[partition.leader], queue[at][0])
+				leader, head := partition.leader, queue[at][0]
+				if sizes[leader] += head.size(); len(leaders[leader]) > 0 && sizes[leader] > maxRequestBytes {
+					continue
+				}
+				leaders[leader] = append(leaders[leader], head)
 			}
 			if len(leaders) == 0 {
 				return nil

@@ -5,11 +5,14 @@ package kafka_test
 import (
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/krabka-io/krabka-streams-go/internal/kafkatest"
 )
 
 func TestMain(m *testing.M) {
-	kafkatest.Programs{"member": runMember, "heavy": runHeavy, "publisher": runPublisher}.Main(m)
+	kafkatest.Programs{"member": runMember, "heavy": runHeavy, "publisher": runPublisher}.Run()
+	goleak.VerifyTestMain(m)
 }
 
 // startBroker starts a fake broker in a process of its own.

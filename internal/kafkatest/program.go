@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kfake"
-	"go.uber.org/goleak"
 )
 
 // programVariable makes a test binary another program than its tests.
@@ -21,16 +20,15 @@ const programVariable = "KAFKATEST_PROGRAM"
 // fakeBroker is a program that every test binary can be.
 const fakeBroker = "fake broker"
 
-// Programs are the programs that a test binary can be, by name. An error ends
-// the process with status 1.
+// Programs are the programs that a test binary can be, by name.
 type Programs map[string]func() error
 
-// Main is for TestMain. It runs the program that [Program] asked for, or the
-// tests, and then fails if they left a goroutine.
-func (p Programs) Main(m *testing.M) {
+// Run is for TestMain, before the tests. It runs the program that [Program]
+// asked for and ends the process, with status 1 if the program fails. It does
+// nothing if none was asked for.
+func (p Programs) Run() {
 	name := os.Getenv(programVariable)
 	if name == "" {
-		goleak.VerifyTestMain(m)
 		return
 	}
 	run, ok := p[name]
@@ -45,6 +43,7 @@ func (p Programs) Main(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 // Program returns the test binary as another program, with more environment.
@@ -64,7 +63,9 @@ func serveFake() error {
 		return err
 	}
 	defer fake.Close()
-	fmt.Println(fake.ListenAddrs()[0])
+	if _, err := fmt.Fprintln(os.Stdout, fake.ListenAddrs()[0]); err != nil {
+		return err
+	}
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return err
 }
