@@ -207,6 +207,7 @@ func TestLateCommitDoesNotShowARecordThatWasGivenUp(t *testing.T) {
 		if err := x.interrupted(t, kmsg.Produce, "never"); !errors.Is(err, context.Canceled) || errors.Is(err, coordination.ErrOutcomeUnknown) {
 			t.Fatalf("write: %v, want the error of the context and no doubt", err)
 		}
+		time.Sleep(time.Second) // the transport aborts meanwhile
 		x.stray(t, func() {
 			if err := x.l.Renew(t.Context()); err != nil {
 				t.Fatal(err)
