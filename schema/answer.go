@@ -5,6 +5,7 @@ package schema
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 )
@@ -175,9 +176,16 @@ func parseArray[T any](data []byte) ([]T, error) {
 	if raw[0] != '[' {
 		return nil, unreadable("schema registry response is not an array", nil)
 	}
-	values := []T{}
-	if err := json.Unmarshal(raw, &values); err != nil {
+	var elements []*T
+	if err := json.Unmarshal(raw, &elements); err != nil {
 		return nil, unreadable("cannot parse schema registry response", err)
+	}
+	values := make([]T, len(elements))
+	for i, element := range elements {
+		if element == nil {
+			return nil, unreadable("cannot parse schema registry response", fmt.Errorf("element %d is null", i))
+		}
+		values[i] = *element
 	}
 	return values, nil
 }

@@ -395,19 +395,20 @@ func timeoutCause(ctx context.Context, err error) error {
 
 // statusError reads an answer outside 2xx.
 func statusError(res *http.Response) *RegistryError {
-	// A body that breaks off still tells more than none.
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBodyBytes))
+	var body []byte
+	if res.StatusCode != http.StatusSwitchingProtocols { // what follows one has no end
+		// A body that breaks off still tells more than none.
+		body, _ = io.ReadAll(io.LimitReader(res.Body, maxErrorBodyBytes))
+	}
 	failure := &RegistryError{
 		StatusCode: res.StatusCode,
 		RetryAfter: retryAfter(res.Header.Get("Retry-After")),
 		text:       fmt.Sprintf("schema registry returned HTTP %d", res.StatusCode),
 	}
-	var decoded struct {
-		ErrorCode int    `json:"error_code"`
-		Message   string `json:"message"`
-	}
-	if json.Unmarshal(body, &decoded) == nil {
-		failure.ErrorCode, failure.Message = decoded.ErrorCode, decoded.Message
+	if object, err := parseObject(body); err == nil {
+		// Each stays unset where the registry does not state it.
+		failure.ErrorCode, _ = object.optionalInteger("error_code")
+		failure.Message, _ = object.optionalText("message")
 	}
 	if location := res.Header.Get("Location"); location != "" && res.StatusCode < 400 {
 		failure.text += fmt.Sprintf(": redirect to %s would change the method", location)

@@ -245,6 +245,7 @@ func TestUnusableAnswers(t *testing.T) {
 		{"empty schema", `{"schema":""}`, "schema registry response has no text schema", byID},
 		{"not an array", `{"a":1}`, "schema registry response is not an array", subjects},
 		{"array of another type", `[1]`, "cannot parse schema registry response", subjects},
+		{"array with a null", `["a",null]`, "cannot parse schema registry response: element 1 is null", subjects},
 		{"null", `null`, "schema registry response is not an array", subjects},
 	}
 	for _, tt := range tests {
@@ -283,6 +284,47 @@ func TestStatusErrors(t *testing.T) {
 	}
 	if built := (&RegistryError{StatusCode: 409, Message: "no"}).Error(); built != "schema registry returned HTTP 409: no" {
 		t.Errorf("an error made outside the package reads %q", built)
+	}
+}
+
+func TestErrorBodiesOfOtherShapes(t *testing.T) {
+	for body, want := range map[string]RegistryError{
+		`{"error_code":40403,"message":{"reason":"x"}}`: {ErrorCode: 40403},
+		`{"error_code":"E1","message":"gone"}`:          {Message: "gone"},
+		`{"message":null,"error_code":40403}`:           {ErrorCode: 40403},
+		`[{"error_code":40403}]`:                        {},
+	} {
+		client, double := answering(t, http.StatusNotFound, body)
+		_, err := client.SchemaByID(t.Context(), 7)
+		want.StatusCode, want.Method, want.URL = 404, "GET", double.url+"/schemas/ids/7"
+		want.text = "schema registry returned HTTP 404: " + body
+		registry, _ := errors.AsType[*RegistryError](err)
+		if diff := cmp.Diff(&want, registry, cmp.AllowUnexported(RegistryError{})); diff != "" {
+			t.Errorf("%s: mismatch (-want +got):\n%s", body, diff)
+		}
+	}
+}
+
+// endless is the body of an answer that becomes another protocol.
+type endless struct{ t *testing.T }
+
+func (e endless) Read([]byte) (int, error) {
+	e.t.Error("the body is read")
+	return 0, io.EOF
+}
+
+func (endless) Close() error { return nil }
+
+func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) {
+	client, err := NewRegistryClient("http://h", WithHTTPClient(&http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusSwitchingProtocols, Body: endless{t}}, nil
+	})}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Subjects(t.Context())
+	if registry, ok := errors.AsType[*RegistryError](err); !ok || registry.StatusCode != 101 || registry.Retriable() {
+		t.Errorf("error is %v", err)
 	}
 }
 
