@@ -4,7 +4,6 @@ package schema
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -63,7 +62,7 @@ func JSONCompatibility(previousSchema, candidateSchema string, mode Compatibilit
 func CheckJSONCompatibility(history []ResolvedSchema, candidate ResolvedSchema, mode CompatibilityMode, options ...JSONCompatibilityOption) (CompatibilityResult, error) {
 	c := jsonCompatibility{sources: jsonSources{}}
 	c.compileRegexp = func(pattern string) (JSONRegexp, error) {
-		compiled, err := regexp.Compile(pattern)
+		compiled, err := compilePattern(pattern)
 		if err != nil {
 			c.foreign = true
 			return foreignPattern(pattern), nil

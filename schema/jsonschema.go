@@ -378,9 +378,11 @@ func (d *jsonDialect) compileAt(address, text string, dependencies []Reference) 
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(loader)
 	compiler.DefaultDraft(cmp.Or(d.draft, jsonschema.Draft7))
-	if d.compileRegexp != nil {
-		compiler.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) { return d.compileRegexp(pattern) })
+	compileRegexp := d.compileRegexp
+	if compileRegexp == nil {
+		compileRegexp = compilePattern
 	}
+	compiler.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) { return compileRegexp(pattern) })
 	if d.assertFormats {
 		compiler.AssertFormat()
 	}

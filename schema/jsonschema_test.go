@@ -354,6 +354,36 @@ func TestJSONReaderValidation(t *testing.T) {
 	}
 }
 
+func TestJSONPatternsOfECMA(t *testing.T) {
+	for _, tt := range []struct{ pattern, good, bad string }{
+		{`^\u0041+$`, "AA", "B"},
+		{`^[\u0041-\u0043]$`, "B", "D"},
+		{`^\ud83d\ude00$`, "\U0001f600", "\ufffd"},
+		{`^\u{1f600}$`, "\U0001f600", "u"},
+		{`^\cA\cz$`, "\x01\x1a", "AZ"},
+		{`^\\u0041$`, `\u0041`, "A"},
+		{`^\/\-\d$`, "/-7", "/-\u0667"},
+	} {
+		schema := string(mustJSON(t, map[string]string{"pattern": tt.pattern}))
+		if err := jsonAccepts(t, schema, string(mustJSON(t, tt.good))); err != nil {
+			t.Errorf("%s: %v", tt.pattern, err)
+		}
+		invalid, ok := errors.AsType[*ValidationError](jsonAccepts(t, schema, string(mustJSON(t, tt.bad))))
+		if !ok || !strings.Contains(invalid.Error(), strings.ReplaceAll(tt.pattern, `\`, `\\`)) {
+			t.Errorf("%s: %q is accepted, or the error %v has another pattern", tt.pattern, tt.bad, invalid)
+		}
+		result, err := JSONCompatibility(schema, schema, Full)
+		if err != nil || !result.Compatible {
+			t.Errorf("%s: compared with itself: %v, %v", tt.pattern, result, err)
+		}
+	}
+	for _, pattern := range []string{`\ud83d`, `\u12`, `\u{110000}`, `\c1`} {
+		if compiled, err := compilePattern(pattern); err == nil {
+			t.Errorf("%s compiles to %v", pattern, compiled.(ecmaPattern).Regexp)
+		}
+	}
+}
+
 func TestJSONRegexpEngineCanBeReplaced(t *testing.T) {
 	lookahead := `{"type":"string","pattern":"^(?=.*[0-9])[a-z0-9]+$"}`
 	if err := jsonAccepts(t, `{}`, `1`); err != nil {

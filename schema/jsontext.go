@@ -59,7 +59,8 @@ func (s *jsonSurvey) escape(data []byte, i int) int {
 	return i + 4
 }
 
-func hexRune(digits []byte) rune {
+// hexRune reads four digits.
+func hexRune[T []byte | string](digits T) rune {
 	n, _ := strconv.ParseUint(string(digits[:4]), 16, 16)
 	return rune(n)
 }

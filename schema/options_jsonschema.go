@@ -127,7 +127,8 @@ func (o *serdeOptions) checkFormats() {
 
 // WithJSONRegexp compiles the patterns of schemas with compile, which must be
 // safe for concurrent use. The default is package regexp, which has no
-// look-ahead or back-references: a schema that uses them cannot be compiled.
+// look-ahead or back-references: a schema that uses them cannot be compiled. The
+// escapes \uXXXX and \cX of ECMA-262 are translated for it.
 func WithJSONRegexp(compile func(pattern string) (JSONRegexp, error)) SerdeOption {
 	return func(o *serdeOptions) {
 		o.onlyJSON("WithJSONRegexp")
