@@ -54,7 +54,7 @@
 // do not depend on how records were cut into batches. A window closes when
 // stream time passes its end and the grace period; rows that come later are late:
 // counted, and passed on to where [Topology.AddLateRows] leads. Silent input
-// moves no time; [GroupRunner.AdvanceTime] does.
+// moves no time; [GroupRunner.AdvanceTime] and [WithIdleTimeout] do.
 //
 // # Ownership
 //

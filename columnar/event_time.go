@@ -33,7 +33,7 @@ func (r *GroupRunner) advanceAll(rd *round) error {
 		return err
 	}
 	for _, p := range r.ordered() {
-		if p.live() && r.involved(p) && !p.waits() {
+		if p.live() && r.involved(p) && !p.waits() && (rd.only == nil || rd.only == p) {
 			rd.work = append(rd.work, &partitionWork{logicalPartition: p})
 		}
 	}

@@ -72,7 +72,8 @@ type GroupRunner struct {
 	alignment  alignment
 	open       bool // a transaction has begun and holds nothing
 	unsettled  *unsettled
-	terminal   error // why no further round runs
+	terminal   error     // why no further round runs
+	polled     time.Time // when the latest poll returned
 }
 
 // runnerPhase tells who may touch the state of a runner.

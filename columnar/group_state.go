@@ -243,13 +243,14 @@ func (s *groupState) isLive(group uint32) bool {
 
 // live returns the groups that are held for more rows, in their order.
 func (s *groupState) live() []uint32 {
-	groups := make([]uint32, 0, s.table.groups)
+	groups, live := make([]uint32, s.table.groups), 0
 	for group := range uint32(s.table.groups) {
-		if s.isLive(group) {
-			groups = append(groups, group)
+		groups[live] = group
+		if s.starts == nil || s.isLive(group) {
+			live++
 		}
 	}
-	return groups
+	return groups[:live]
 }
 
 func (s *groupState) mark() {

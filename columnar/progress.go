@@ -212,6 +212,8 @@ type logicalPartition struct {
 	round        int64     // number of the next journal round
 	journalStale bool      // the journal may hold a round of that number
 	lastSnapshot time.Time // when the last snapshot was taken or tried
+
+	idle idleClock
 }
 
 // ready reports whether the partition has its state.

@@ -20,7 +20,8 @@ type round struct {
 	timeout  time.Duration
 	producer TransactionalProducer // nil for at-least-once
 	started  time.Time
-	advance  *int64 // the stream time to move to, instead of a poll
+	advance  *int64            // the stream time to move to, instead of a poll
+	only     *logicalPartition // that moves to it; nil for all
 
 	metadata any // identifies the generation that polled
 	polled   int // records
@@ -73,9 +74,12 @@ func (r *GroupRunner) takeTurn(rd *round) error {
 			r.terminal = errors.New("columnar: a round ended in a panic")
 		}
 	}()
-	err := r.execute(rd)
+	err := r.advanceIdle(rd)
+	if err == nil {
+		err = r.execute(rd)
+		r.report(rd, err)
+	}
 	finished = true
-	r.report(rd, err)
 	return err
 }
 
@@ -239,6 +243,9 @@ func (r *GroupRunner) fetch(rd *round) error {
 	r.phase, r.pollContext = phaseBusy, nil
 	r.mu.Unlock()
 	rd.metadata = r.consumer.GroupMetadata()
+	if err == nil {
+		r.polled = time.Now()
+	}
 	for _, p := range r.partitions {
 		for _, progress := range p.topics {
 			progress.sought = progress.sought && err != nil
@@ -266,7 +273,8 @@ func (r *GroupRunner) enqueue(rd *round, fetched map[TopicPartition][]ConsumedRe
 		if len(records) == 0 {
 			continue
 		}
-		progress := r.partition(tp.Partition).topic(tp.Topic)
+		p = r.partition(tp.Partition)
+		progress := p.topic(tp.Topic)
 		if progress.misplaced {
 			continue
 		}
@@ -276,6 +284,9 @@ func (r *GroupRunner) enqueue(rd *round, fetched map[TopicPartition][]ConsumedRe
 			continue
 		}
 		progress.take(records)
+		if r.settings.idleTimeout > 0 {
+			p.idle.touch(records)
+		}
 		rd.polled += len(records)
 	}
 	return errors.Join(errs...)

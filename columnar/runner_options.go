@@ -81,6 +81,7 @@ type runnerSettings struct {
 	heldBytes        int64
 	alignment        time.Duration
 	newestCut        bool
+	idleTimeout      time.Duration
 
 	pollTimeout  time.Duration
 	minBackoff   time.Duration
@@ -275,6 +276,32 @@ func WithPollTimeout(timeout time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.pollTimeout = timeout }
 }
 
+// WithIdleTimeout makes event time go on where records have stopped, so that the
+// last windows of a silent stream are emitted, each once. A partition is idle
+// when the consumer has read all of its topics to the end and no record has come
+// for timeout, each partition for itself. One that is paused, recovering, or
+// waiting for a cut is not idle.
+//
+// The stream time of an idle partition is the latest event time that its windows
+// and joins have seen, plus the time that has passed since the latest record
+// came, or since the partition was assigned. The runner moves it there as
+// [GroupRunner.AdvanceTime] does once that closes a window of [EmitFinal]; records
+// of a closed window are late from then on, as always. A partition with a
+// [TimeAdvancer] calls it, once in timeout; without windows and joins, the
+// latest timestamp of a record that the runner has read counts.
+//
+// That is a round of its own, ahead of the poll of the next one, and as exact as
+// AdvanceTime is: what one process has sent, no other sends again, whatever the
+// clock says there.
+//
+// The default is 0: records alone move stream time. A negative timeout is an
+// error. Which records an idle partition finds late depends on when they arrive
+// and not on their timestamps alone, so the timeout should exceed the usual
+// pauses of the input.
+func WithIdleTimeout(timeout time.Duration) GroupRunnerOption {
+	return func(r *GroupRunner) { r.settings.idleTimeout = timeout }
+}
+
 // WithBackoff sets the first and the longest pause of [GroupRunner.Run] after
 // rounds that failed and may be tried again. The pause doubles with each
 // failure in a row. The defaults are [DefaultMinBackoff] and
@@ -318,6 +345,7 @@ func (s *runnerSettings) validate() error {
 		{s.alignment < 0, fmt.Sprintf("alignment deadline %v is negative", s.alignment)},
 		{s.pollTimeout < 0, fmt.Sprintf("poll timeout %v is negative", s.pollTimeout)},
 		{s.minBackoff <= 0 || s.maxBackoff < s.minBackoff, fmt.Sprintf("back-off from %v to %v", s.minBackoff, s.maxBackoff)},
+		{s.idleTimeout < 0, fmt.Sprintf("idle timeout %v is negative", s.idleTimeout)},
 		{s.closeTimeout < 0, fmt.Sprintf("close timeout %v is negative", s.closeTimeout)},
 	} {
 		if check.wrong {

@@ -19,6 +19,11 @@ import (
 // and sends late rows to the topic late.
 func windowTopology(tb testing.TB, mem memory.Allocator, emit Emission) *BuiltTopology {
 	tb.Helper()
+	return must[*BuiltTopology](tb)(countInWindows(tb, mem, emit).Build())
+}
+
+func countInWindows(tb testing.TB, mem memory.Allocator, emit Emission) *Topology {
+	tb.Helper()
 	topology := NewTopology(mem)
 	codec := wideCodec{amountCodec{mem}}
 	source := must[Node](tb)(topology.AddSource("source", []string{"in"}, codec))
@@ -27,7 +32,7 @@ func windowTopology(tb testing.TB, mem memory.Allocator, emit Emission) *BuiltTo
 	late := must[Node](tb)(topology.AddLateRows("late", windows))
 	must[Node](tb)(topology.AddSink("sink", "out", codec, windows))
 	must[Node](tb)(topology.AddSink("late-sink", "late", codec, late))
-	return must[*BuiltTopology](tb)(topology.Build())
+	return topology
 }
 
 func TestLateRowsGoToTheirOwnNode(t *testing.T) {

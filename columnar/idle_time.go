@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// idleClock tells how long a partition has been without records.
+type idleClock struct {
+	since time.Time // when the latest record came, or a poll first found none
+	// from is the stream time behind the latest record, if it is known.
+	from  int64
+	known bool
+	// latest is the latest timestamp of a record, if one has come.
+	latest int64
+	come   bool
+	tried  time.Time // when the latest advance was begun
+}
+
+// touch notes that records have come.
+func (c *idleClock) touch(records []ConsumedRecord) {
+	c.since, c.known = time.Now(), false
+	for i := range records {
+		if timestamp := records[i].Timestamp; !c.come || timestamp > c.latest {
+			c.latest, c.come = timestamp, true
+		}
+	}
+}
+
+// advanceIdle moves the stream time of partitions that the polls so far have
+// found idle, each in a round of its own ahead of next.
+func (r *GroupRunner) advanceIdle(next *round) error {
+	if r.settings.idleTimeout == 0 || next.advance != nil || r.terminal != nil || r.alignment.pending != nil || r.signal.raised() {
+		return nil
+	}
+	for _, p := range r.ordered() {
+		to, ok := r.idleTime(p)
+		if !ok {
+			continue
+		}
+		p.idle.tried = r.polled
+		if !r.readToTheEnd(next.ctx, p) {
+			continue
+		}
+		rd := &round{poll: next.poll, ctx: next.ctx, producer: next.producer, started: time.Now(), advance: &to, only: p}
+		err := r.execute(rd)
+		r.report(rd, err)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// idleTime returns the stream time that a partition has got to by being idle, as
+// of the latest poll.
+func (r *GroupRunner) idleTime(p *logicalPartition) (to int64, ok bool) {
+	clock, silent := &p.idle, time.Duration(0)
+	if !p.live() || !r.involved(p) {
+		return 0, false
+	}
+	stopped := p.waits()
+	for _, progress := range p.topics {
+		stopped = stopped || progress.misplaced || progress.paused
+	}
+	if stopped || clock.since.IsZero() {
+		clock.since, clock.known = r.polled, false
+	}
+	if silent = r.polled.Sub(clock.since); silent < r.settings.idleTimeout || r.polled.Sub(clock.tried) < r.settings.idleTimeout {
+		return 0, false
+	}
+	if !clock.known {
+		clock.from, clock.known = r.topology.streamTime(p.number), true
+		if clock.from == noTime && clock.come {
+			clock.from = clock.latest
+		}
+	}
+	if clock.from == noTime {
+		return 0, false
+	}
+	to = plusMillis(clock.from, silent.Milliseconds())
+	return to, r.topology.awaitsTime(p.number, to)
+}
+
+// readToTheEnd reports whether the consumer has delivered what a partition
+// holds: one that it has not is slow, not idle.
+func (r *GroupRunner) readToTheEnd(ctx context.Context, p *logicalPartition) bool {
+	if r.ranges == nil || r.positions == nil {
+		return true
+	}
+	ends, err := r.ranges.EndOffsets(ctx, p.partitions())
+	if err != nil {
+		// Nobody can tell, so nothing is closed.
+		r.reportError(fmt.Errorf("columnar: end offsets: %w", err))
+		return false
+	}
+	for _, progress := range p.topics {
+		if end, ok := ends[progress.TopicPartition]; !ok || end > progress.delivered {
+			return false
+		}
+	}
+	return true
+}
+
+// streamTime returns the latest event time that the windows and joins of a
+// logical partition have seen, or noTime.
+func (b *BuiltTopology) streamTime(partition int) int64 {
+	latest := int64(noTime)
+	b.eachInstance(partition, func(instance *instance) {
+		switch {
+		case instance.join != nil:
+			latest = max(latest, instance.join.sides[0].time, instance.join.sides[1].time)
+		case instance.operator != nil && instance.operator.dropsLateRows():
+			g, _ := instance.operator.groupBy()
+			latest = max(latest, g.state.streamTime)
+		}
+	})
+	return latest
+}
+
+// awaitsTime reports whether an advance to timestamp makes a logical partition
+// emit windows, or is for a processor to judge.
+func (b *BuiltTopology) awaitsTime(partition int, timestamp int64) bool {
+	awaits := false
+	b.eachInstance(partition, func(instance *instance) {
+		if instance.operator != nil && instance.operator.dropsLateRows() {
+			g, _ := instance.operator.groupBy()
+			awaits = awaits || g.state.awaits(timestamp)
+		}
+		_, ok := instance.processor.(TimeAdvancer)
+		awaits = awaits || ok
+	})
+	return awaits
+}
+
+// eachInstance calls visit for the instances of a logical partition, if it
+// exists.
+func (b *BuiltTopology) eachInstance(partition int, visit func(*instance)) {
+	p := b.lockPartition(partition, false)
+	if p == nil {
+		return
+	}
+	defer p.mu.Unlock()
+	for i := range p.nodes {
+		visit(&p.nodes[i])
+	}
+}
+
+// awaits reports whether windows are to be emitted that a later stream time
+// closes.
+func (s *groupState) awaits(streamTime int64) bool {
+	if s.open == nil {
+		return false
+	}
+	for start := range s.open.byStart {
+		if s.spec.window.isClosed(start, streamTime) {
+			return true
+		}
+	}
+	return false
+}
