@@ -3,13 +3,10 @@
 package coordination_test
 
 import (
-	"context"
 	"encoding/binary"
-	"io"
 	"net"
 	"sync"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -26,25 +23,17 @@ func (f versionFloors) under(s *stage) *stage {
 // changing returns the stage with brokers whose oldest versions are those of the
 // moment a connection is made.
 func changing(s *stage, floors func() versionFloors) *stage {
-	dial := s.dial
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
-	floored := func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &flooredConn{Conn: conn, floors: floors(), asked: make(map[uint32]int16)}, nil
-	}
-	return &stage{brokers: s.brokers, fake: s.fake, dial: floored, opts: []kgo.Opt{kgo.Dialer(floored)}}
+	return s.through(func(conn net.Conn) net.Conn {
+		c := &flooredConn{floors: floors(), asked: make(map[uint32]int16)}
+		c.editedConn = editedConn{Conn: conn, edit: c.raise}
+		return c
+	})
 }
 
 // flooredConn changes the answers to ApiVersions on a connection.
 type flooredConn struct {
-	net.Conn
+	editedConn
 	floors versionFloors
-	rest   []byte // of the answer that is being read; of the reader
 
 	mu    sync.Mutex       // guards asked
 	asked map[uint32]int16 // versions of the ApiVersions requests without an answer, by correlation id
@@ -58,23 +47,6 @@ func (c *flooredConn) Write(request []byte) (int, error) {
 		c.mu.Unlock()
 	}
 	return c.Conn.Write(request)
-}
-
-func (c *flooredConn) Read(b []byte) (int, error) {
-	if len(c.rest) == 0 {
-		answer := make([]byte, 4)
-		if _, err := io.ReadFull(c.Conn, answer); err != nil {
-			return 0, err
-		}
-		answer = append(answer, make([]byte, binary.BigEndian.Uint32(answer))...)
-		if _, err := io.ReadFull(c.Conn, answer[4:]); err != nil {
-			return 0, err
-		}
-		c.rest = c.raise(answer)
-	}
-	n := copy(b, c.rest)
-	c.rest = c.rest[n:]
-	return n, nil
 }
 
 // raise raises the oldest versions in an answer: length, correlation id, body.

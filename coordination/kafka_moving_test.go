@@ -3,14 +3,11 @@
 package coordination_test
 
 import (
-	"context"
 	"encoding/binary"
 	"hash/crc32"
-	"io"
 	"net"
 	"sync"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -24,26 +21,18 @@ type movingBrokers struct {
 
 // under returns the stage with such brokers.
 func (m movingBrokers) under(s *stage) *stage {
-	dial := s.dial
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
-	moving := func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &movingConn{Conn: conn, marked: m.marked, asked: make(map[uint32]request)}, nil
-	}
-	return &stage{brokers: s.brokers, fake: s.fake, dial: moving, opts: []kgo.Opt{kgo.Dialer(moving)}}
+	return s.through(func(conn net.Conn) net.Conn {
+		c := &movingConn{marked: m.marked, asked: make(map[uint32]request)}
+		c.editedConn = editedConn{Conn: conn, edit: c.change}
+		return c
+	})
 }
 
 // movingConn asks for the version that moves the epoch in place of the pinned
 // one, and answers in the pinned one.
 type movingConn struct {
-	net.Conn
+	editedConn
 	marked bool
-	rest   []byte // of the answer that is being read; of the reader
 
 	mu    sync.Mutex         // guards asked
 	asked map[uint32]request // without an answer, by correlation id
@@ -66,23 +55,6 @@ func (c *movingConn) Write(ask []byte) (int, error) {
 		binary.BigEndian.PutUint16(ask[6:], pinnedEnd+1)
 	}
 	return c.Conn.Write(ask)
-}
-
-func (c *movingConn) Read(b []byte) (int, error) {
-	if len(c.rest) == 0 {
-		answer := make([]byte, 4)
-		if _, err := io.ReadFull(c.Conn, answer); err != nil {
-			return 0, err
-		}
-		answer = append(answer, make([]byte, binary.BigEndian.Uint32(answer))...)
-		if _, err := io.ReadFull(c.Conn, answer[4:]); err != nil {
-			return 0, err
-		}
-		c.rest = c.change(answer)
-	}
-	n := copy(b, c.rest)
-	c.rest = c.rest[n:]
-	return n, nil
 }
 
 // change changes an answer: length, correlation id, tags, body.

@@ -35,17 +35,7 @@ func startRival(tb testing.TB, config rivalConfig) *rivalProcess {
 	}
 	cmd := kafkatest.Program("rival", rivalVariable+"="+string(text))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it may be paused when the test dies
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	in, out := kafkatest.Converse(tb, cmd)
 	return &rivalProcess{cmd: cmd, orders: json.NewEncoder(in), answers: json.NewDecoder(out), close: func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // says that it was killed

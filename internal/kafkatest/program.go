@@ -55,6 +55,23 @@ func Program(name string, environment ...string) *exec.Cmd {
 	return cmd
 }
 
+// Converse starts a program and returns its standard input and output.
+func Converse(tb testing.TB, cmd *exec.Cmd) (in io.WriteCloser, out io.Reader) {
+	tb.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	out, err = cmd.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	return in, out
+}
+
 // serveFake is a fake broker. It prints its address and ends with its standard
 // input.
 func serveFake() error {
@@ -76,17 +93,7 @@ func serveFake() error {
 func StartFake(tb testing.TB) string {
 	tb.Helper()
 	cmd := Program(fakeBroker)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
+	in, out := Converse(tb, cmd)
 	tb.Cleanup(func() {
 		if err := in.Close(); err != nil {
 			tb.Error(err)
