@@ -236,8 +236,14 @@ func (r *GroupRunner) alignable(cut *publishedCut, participants []*logicalPartit
 			offset, ok := cut.Offset(progress.TopicPartition)
 			// The marker takes the offset of the cut, so the state right behind it is
 			// the state at the cut.
-			if at := standing(p, progress); ok && progress.known && at > offset+1 {
+			at := standing(p, progress)
+			switch {
+			case !ok || !progress.known || at <= offset:
+			case at > offset+1:
 				return fmt.Errorf("%s/%d stands at offset %d, behind the cut at %d", progress.Topic, progress.Partition, at, offset)
+			case progress.last < 0 && p.replay == nil && r.shape.stateful && progress.hasCommitted:
+				return fmt.Errorf("%s/%d stands at offset %d: the store cannot tell whether the state contains a record at the cut, offset %d",
+					progress.Topic, progress.Partition, at, offset)
 			}
 		}
 	}

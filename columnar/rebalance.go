@@ -166,7 +166,7 @@ func (r *GroupRunner) saveOutsideBarriers(ctx context.Context, p *logicalPartiti
 		if !r.mayStand(p) {
 			return fmt.Errorf("columnar: state of partition %d is not saved: %w", p.number, r.unsettled.unknown)
 		}
-		state, err := r.topology.SnapshotPartition(p.number)
+		state, err := r.plainState(p)
 		if err != nil {
 			return err
 		}

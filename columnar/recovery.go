@@ -473,15 +473,23 @@ func (r *GroupRunner) loadPlain(ctx context.Context, p *logicalPartition) error 
 		p.recovery = nil
 		return nil
 	}
-	state, err := r.settings.store.Load(p.number, NoEpoch)
+	stored, err := r.settings.store.Load(p.number, NoEpoch)
 	if err != nil {
 		return err
 	}
+	state, positions, cause := splitPlainState(stored)
 	missing := len(state) == 0 && r.shape.stateful && len(p.recovery.committed) > 0
+	if positions != nil && p.recovery.committed != nil {
+		cause = stray(positions, p.recovery.committed, p)
+		missing = false
+	}
+	if cause != nil {
+		state, missing = nil, true
+	}
 	rebuild := missing && r.settings.missingState != MissingStateEmpty
 	switch {
 	case missing && r.settings.missingState == MissingStateFail:
-		return r.missingState(p, nil)
+		return r.missingState(p, cause)
 	case rebuild:
 		if err := r.seekToStart(ctx, p); err != nil {
 			return err
