@@ -17,8 +17,10 @@ const NoEpoch int64 = -1
 //
 // A store that is a [SnapshotStore] too lets a runner recover exactly after a
 // crash; one that is not holds what a runner saves when it gives partitions up
-// and at barriers. A runner calls a store from several goroutines, for
-// different partitions.
+// and at barriers. Beside the nodes, what is saved outside barriers has an entry of
+// the runner's own, which says at which committed offsets the state stands: after a
+// crash it is refused with a [*MissingStateError]. A runner calls a store from
+// several goroutines, for different partitions.
 type StateStore interface {
 	// Load returns what was saved, and an empty map when nothing was. The caller
 	// owns the map.
