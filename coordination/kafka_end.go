@@ -51,25 +51,17 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 			}
 			return err
 		}
+		err = x.judge(ctx, operation, code)
 		switch reactTo(code) {
-		case reactDone:
-			return nil
-		case reactFenced:
-			return x.fenced(operation, code)
+		case reactRetry:
+			unknown = unknown || commit // coordinators answer so also after they logged it
 		case reactArbitrate:
-			err := x.arbitrate(ctx, operation, code)
 			var again *restart
 			if !errors.As(err, &again) && !errors.Is(err, ErrFenced) && code != kerr.TransactionAbortable.Code {
 				unknown = unknown || commit // nobody tells what became of the transaction
 			}
-			return err
-		case reactDenied:
-			return idDenied(x.term.role, "WRITE", code)
-		case reactRetry:
-			unknown = unknown || commit // coordinators answer so also after they logged it
-			return answerError(code)
 		}
-		return kerr.ErrorForCode(code)
+		return err
 	})
 	if err != nil {
 		return x.notEnded(unknown, err)

@@ -217,26 +217,31 @@ func (x *transaction) add(ctx context.Context, partitions []TopicPartition) erro
 		if err != nil {
 			return err
 		}
-		switch reactTo(code) {
-		case reactDone:
-			return nil
-		case reactFenced:
-			return x.fenced(operation, code)
-		case reactArbitrate:
-			return x.arbitrate(ctx, operation, code)
-		case reactDenied:
-			if code == kerr.TopicAuthorizationFailed.Code {
-				return topicDenied(refused.Topic, "WRITE", code)
-			}
-			return idDenied(x.term.role, "WRITE", code)
-		case reactRetry:
-			if code == kerr.UnknownTopicOrPartition.Code {
-				return missingTopic(refused.Topic, refused.Partition, code)
-			}
-			return answerError(code)
+		switch code {
+		case kerr.TopicAuthorizationFailed.Code:
+			return topicDenied(refused.Topic, "WRITE", code)
+		case kerr.UnknownTopicOrPartition.Code:
+			return missingTopic(refused.Topic, refused.Partition, code)
 		}
-		return kerr.ErrorForCode(code)
+		return x.judge(ctx, operation, code)
 	})
+}
+
+// judge returns the error of an answer of the coordinator, or nil.
+func (x *transaction) judge(ctx context.Context, operation string, code int16) error {
+	switch reactTo(code) {
+	case reactDone:
+		return nil
+	case reactFenced:
+		return x.fenced(operation, code)
+	case reactArbitrate:
+		return x.arbitrate(ctx, operation, code)
+	case reactDenied:
+		return idDenied(x.term.role, "WRITE", code)
+	case reactRetry:
+		return answerError(code)
+	}
+	return kerr.ErrorForCode(code)
 }
 
 // refusedPartition returns the partition that kept a transaction from being
@@ -335,10 +340,8 @@ func (x *transaction) acknowledge(ctx context.Context, batch *kafkaBatch, answer
 		delete(x.term.unsettled, at)
 		queue[at] = queue[at][1:]
 		return nil
-	case reactFenced:
-		return x.fenced(operation, code)
-	case reactArbitrate:
-		return x.arbitrate(ctx, operation, code)
+	case reactFenced, reactArbitrate:
+		return x.judge(ctx, operation, code)
 	case reactDenied:
 		if code == kerr.TransactionalIDAuthorizationFailed.Code {
 			return idDenied(x.term.role, "WRITE", code)
