@@ -23,6 +23,14 @@ import (
 // The tests of this file are about answers that ask for another attempt
 // although the request took effect.
 
+// pinnedClient returns a client that ends transactions in the pinned version.
+func (x *guarded) pinnedClient(t *testing.T) *kgo.Client {
+	t.Helper()
+	versions := kversion.Stable()
+	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), pinnedEnd)
+	return x.client(t, kgo.MaxVersions(versions))
+}
+
 // end commits the open transaction of a leadership past its transport.
 func (x *guarded) end(t *testing.T, client *kgo.Client) {
 	ask := kmsg.NewPtrEndTxnRequest()
@@ -43,9 +51,7 @@ func TestGuardedWriteWhoseCommitIsLoggedAndPutOffIsOpen(t *testing.T) {
 		t.Run(code.Message, func(t *testing.T) {
 			t.Parallel()
 			x := newGuarded(t, 1)
-			versions := kversion.Stable()
-			versions.SetMaxKeyVersion(int16(kmsg.EndTxn), pinnedEnd)
-			client := x.client(t, kgo.MaxVersions(versions))
+			client := x.pinnedClient(t)
 			x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, Err: code, Count: 1, TopLevel: true})
 			ctx, cancel := context.WithCancel(within(t, patience))
 			defer cancel()

@@ -221,6 +221,25 @@ func TestGuardedWriteThatIsDisownedAfterItsFirstRecordIsOpen(t *testing.T) {
 	}
 }
 
+// Brokers ask to abort a transaction that is not there any more, because
+// somebody committed what it had written so far.
+func TestGuardedWriteThatIsToBeAbortedAfterItWasCommittedIsOpen(t *testing.T) {
+	x := newGuarded(t, 2)
+	client := x.pinnedClient(t)
+	x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: x.commands, Partitions: []int32{1}, Err: kerr.TransactionAbortable, Count: 1})
+	var once sync.Once
+	x.network.interpose(kmsg.Produce, pinnedProduce, func() { once.Do(func() { x.end(t, client) }) })
+	err := x.guard.Write(within(t, patience), x.record(0, "first"), x.record(1, "second"))
+	if !errors.Is(err, coordination.ErrOutcomeUnknown) || !errors.Is(err, kerr.TransactionAbortable) {
+		t.Fatalf("write: %v, want ErrOutcomeUnknown with the answer of the broker", err)
+	}
+	x.write(t, x.record(0, "third"), x.record(1, "fourth"))
+	got := [][]string{x.visible(t, x.commands, 0), x.visible(t, x.commands, 1)}
+	if diff := cmp.Diff([][]string{{"first", "third"}, {"fourth"}}, got); diff != "" {
+		t.Errorf("visible (-want +got):\n%s", diff)
+	}
+}
+
 func TestGuardedWriteStartsAnewWhenNothingWasTaken(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.InvalidTxnState, kerr.TransactionAbortable, kerr.UnknownProducerID} {
 		t.Run(code.Message, func(t *testing.T) {

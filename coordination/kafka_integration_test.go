@@ -176,3 +176,9 @@ func TestEpochsRunOutOnKafka(t *testing.T) {
 		t.Errorf("term %s at %d follows token %s and the term at %d", next.Token(), next.Sequence(), fresh, l.Sequence())
 	}
 }
+
+// A broker handles a request of a connection that is gone, and a request to
+// commit names no transaction.
+func TestLateCommitDoesNotTearAGuardedWriteApartOnKafka(t *testing.T) {
+	newStrayed(t, sharedStage(t), 2).checkNext(t, []int{0, 0, 1}, [][]string{{"first", "0", "1"}, {"2"}})
+}

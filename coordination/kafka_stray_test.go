@@ -43,9 +43,9 @@ type strayed struct {
 	deliver func() // the late request, once
 }
 
-func newStrayed(t *testing.T, partitions int, opts ...kfake.Opt) *strayed {
+func newStrayed(t *testing.T, s *stage, partitions int) *strayed {
 	t.Helper()
-	x := newGuardedOn(t, virtualStage(t, opts...), partitions)
+	x := newGuardedOn(t, s, partitions)
 	return x.stray(t, func() { x.write(t, x.record(0, "first")) })
 }
 
@@ -80,25 +80,33 @@ func TestLateCommitDoesNotTearTheNextGuardedWriteApart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				x := newStrayed(t, len(tt.brokers), kfake.NumBrokers(len(tt.brokers)), kfake.Ports(tt.brokers...))
-				x.deliverSoon()
-				var records []coordination.GuardedRecord
-				for n, place := range tt.places {
-					records = append(records, x.record(place, large(string(rune('0'+n)))))
-				}
-				x.write(t, records...)
-				x.deliver()
-				for partition, want := range tt.want {
-					if diff := cmp.Diff(want, short(x.visible(t, x.commands, int32(partition)))); diff != "" {
-						t.Errorf("visible in partition %d (-want +got):\n%s", partition, diff)
-					}
-				}
-				if got := x.describe(t, x.l.Role()); got != x.l.MintedToken() {
-					t.Errorf("the coordinator holds %s, want %s", got, x.l.MintedToken())
-				}
+				s := virtualStage(t, kfake.NumBrokers(len(tt.brokers)), kfake.Ports(tt.brokers...))
+				x := newStrayed(t, s, len(tt.want))
+				x.checkNext(t, tt.places, tt.want)
 				x.stage.stop(x.transport)
 			})
 		})
+	}
+}
+
+// checkNext writes records of several batches while the late request is on its
+// way, and checks what is visible then.
+func (x *strayed) checkNext(t *testing.T, places []int, want [][]string) {
+	t.Helper()
+	x.deliverSoon()
+	var records []coordination.GuardedRecord
+	for n, place := range places {
+		records = append(records, x.record(place, large(string(rune('0'+n)))))
+	}
+	x.write(t, records...)
+	x.deliver()
+	for partition, want := range want {
+		if diff := cmp.Diff(want, short(x.visible(t, x.commands, int32(partition)))); diff != "" {
+			t.Errorf("visible in partition %d (-want +got):\n%s", partition, diff)
+		}
+	}
+	if got := x.describe(t, x.l.Role()); got != x.l.MintedToken() {
+		t.Errorf("the coordinator holds %s, want %s", got, x.l.MintedToken())
 	}
 }
 
@@ -180,7 +188,7 @@ func TestWaitForALateCommitLeavesTheLeaseAlive(t *testing.T) {
 
 func TestGuardedWriteThatALateCommitMayHaveEndedIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newStrayed(t, 1)
+		x := newStrayed(t, virtualStage(t), 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		x.network.interpose(kmsg.Produce, pinnedProduce, func() {
@@ -224,7 +232,7 @@ func TestLateCommitDoesNotShowARecordThatWasGivenUp(t *testing.T) {
 // A batch that a broker finds too large becomes several.
 func TestLateCommitDoesNotTearASplitBatchApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newStrayed(t, 1)
+		x := newStrayed(t, virtualStage(t), 1)
 		x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: x.commands, Err: kerr.MessageTooLarge, Count: 1})
 		batches := 0
 		x.network.interpose(kmsg.Produce, pinnedProduce, func() {

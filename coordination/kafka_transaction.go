@@ -58,8 +58,9 @@ func (x *transaction) commit(ctx context.Context) error {
 			return err
 		}
 		request := x.request(again.operation)
+		aborts := x.term.ending == endingAbort
 		if x.guarded {
-			if err := x.final(again); err != nil {
+			if err := x.final(ctx, again); err != nil {
 				return err
 			}
 		}
@@ -69,7 +70,7 @@ func (x *transaction) commit(ctx context.Context) error {
 			}
 			disordered = true
 		}
-		if x.term.ending == endingAbort {
+		if aborts {
 			x.restore()
 			x.written, x.unclear = false, false
 		}
@@ -84,17 +85,33 @@ func (x *transaction) commit(ctx context.Context) error {
 
 // final returns the error of a guarded write that does not begin anew after the
 // answer, or nil.
-func (x *transaction) final(again *restart) error {
+func (x *transaction) final(ctx context.Context, again *restart) error {
 	failed := x.request(again.operation).failed(again.answer)
-	aborts := x.term.ending == endingAbort
+	aborts, taken := x.term.ending == endingAbort, x.written || x.unclear
 	disowned := !aborts && again.answer == kerr.InvalidTxnState // somebody ended the transaction
 	switch {
-	case (x.written || x.unclear) && (x.risky || disowned):
+	case taken && (x.risky || disowned):
 		return x.inDoubt(failed)
-	case x.written && !aborts:
+	case taken && aborts:
+		return x.undo(ctx, failed)
+	case x.written:
 		return failed // to write the batch once more in the open transaction is to write it twice
 	}
 	return nil
+}
+
+// undo aborts the transaction, which failed. Brokers ask for that also when
+// there is no transaction any more, so only an abort that succeeds tells that
+// nobody committed it.
+func (x *transaction) undo(ctx context.Context, failed error) error {
+	earlier := &transaction{KafkaTransport: x.KafkaTransport, term: x.term}
+	err := earlier.end(ctx, false)
+	var again *restart
+	if errors.As(err, &again) {
+		x.term.ending = endingNone
+		return x.inDoubt(failed)
+	}
+	return err
 }
 
 // restore replaces every batch that may be in the log of a transaction that is

@@ -315,6 +315,13 @@ var kafkaMutants = []mutant{
 		says:  "the outcome of the write is unknown",
 	},
 	{
+		name: "what was to be aborted is written anew unseen", file: "kafka_transaction.go",
+		old:   "\tif errors.As(err, &again) {\n\t\tx.term.ending = endingNone\n\t\treturn x.inDoubt(failed)\n\t}\n\treturn err\n",
+		new:   "\tif errors.As(err, &again) {\n\t\tx.term.ending = endingNone\n\t\treturn nil\n\t}\n\treturn err\n",
+		tests: "TestGuardedWriteThatIsToBeAbortedAfterItWasCommittedIsOpen",
+		says:  "want ErrOutcomeUnknown",
+	},
+	{
 		name: "a split batch does not wait for a late commit", file: "kafka_transaction.go",
 		old:   "len(batch.records) > 1 {\n\t\tif err := x.outlast(ctx); err != nil {\n\t\t\treturn err\n\t\t}\n",
 		new:   "len(batch.records) > 1 {\n",
