@@ -81,6 +81,9 @@ func validUTF8(data []byte) int {
 // violation returns what is wrong with a text from which so many members were
 // read, or nil.
 func (s jsonSurvey) violation(data []byte, members int) *Violation {
+	if s.invalid < 0 && s.unpaired < 0 && s.members == members {
+		return nil
+	}
 	w := &jsonWalk{in: json.NewDecoder(bytes.NewReader(data))}
 	reaches := func(offset int) func(bool) bool {
 		return func(bool) bool { return w.in.InputOffset() > int64(offset) }
@@ -93,11 +96,9 @@ func (s jsonSurvey) violation(data []byte, members int) *Violation {
 	case s.unpaired >= 0:
 		w.found = reaches(s.unpaired)
 		message = fmt.Sprintf("the text has half of a surrogate pair at byte %d", s.unpaired)
-	case s.members != members:
+	default:
 		w.found = func(repeated bool) bool { return repeated }
 		message = "the member is repeated"
-	default:
-		return nil
 	}
 	w.value()
 	return &Violation{Pointer: jsonPointer(w.path...), Message: message}

@@ -304,22 +304,26 @@ func (f *protobufFormat[T]) compileEncoder(target *writerSchema) (encoder[T], er
 // protobufReader reads one message.
 type protobufReader[T proto.Message] struct {
 	message    protoreflect.MessageType
+	guard      bool // the library may panic
 	extensions protoregistry.ExtensionTypeResolver
 	options    proto.UnmarshalOptions
 }
 
 func (r *protobufReader[T]) read(body []byte) (T, error) {
 	m := r.message.New().Interface()
-	if err := r.unmarshal(body, m); err != nil {
+	unmarshal := r.options.Unmarshal
+	if r.guard {
+		unmarshal = r.guarded
+	}
+	if err := unmarshal(body, m); err != nil {
 		var zero T
 		return zero, dataError(m.ProtoReflect(), body, r.extensions, r.options.RecursionLimit, err)
 	}
 	return m.(T), nil
 }
 
-// unmarshal turns a panic into an error. The library panics for dynamic messages
-// with a second key of another wire type in a map entry.
-func (r *protobufReader[T]) unmarshal(body []byte, m proto.Message) (err error) {
+// guarded turns a panic into an error.
+func (r *protobufReader[T]) guarded(body []byte, m proto.Message) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the Protobuf library fails: %v", p)
@@ -472,7 +476,7 @@ func (f *protobufFormat[T]) linked(name protoreflect.FullName) protoreflect.Mess
 // reader prepares to read a message, which must be a T. Dynamic messages find
 // extensions through declared, or through their own file where it is nil.
 func (f *protobufFormat[T]) reader(message protoreflect.MessageType, declared *dynamicpb.Types) (*protobufReader[T], error) {
-	r := &protobufReader[T]{message: message, extensions: protoregistry.GlobalTypes}
+	r := &protobufReader[T]{message: message, guard: mayPanic(message), extensions: protoregistry.GlobalTypes}
 	if _, dynamic := message.Zero().Interface().(*dynamicpb.Message); dynamic {
 		if declared == nil {
 			var err error
@@ -493,4 +497,26 @@ func (f *protobufFormat[T]) reader(message protoreflect.MessageType, declared *d
 		Resolver:       r.extensions,
 	}
 	return r, nil
+}
+
+// mayPanic reports whether the Protobuf library reads messages of a type by
+// reflection, which panics for a second key of another wire type in a map entry.
+// It does so for dynamic messages, which extensions may be.
+func mayPanic(message protoreflect.MessageType) bool {
+	methods := message.New().ProtoMethods()
+	return methods == nil || methods.Unmarshal == nil || extensible(message.Descriptor(), map[protoreflect.FullName]bool{})
+}
+
+// extensible reports whether there may be extensions anywhere in a message.
+func extensible(m protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {
+	if seen[m.FullName()] {
+		return false
+	}
+	seen[m.FullName()] = true
+	for i := range m.Fields().Len() {
+		if nested := m.Fields().Get(i).Message(); nested != nil && extensible(nested, seen) {
+			return true
+		}
+	}
+	return m.ExtensionRanges().Len() > 0
 }

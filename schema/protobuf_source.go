@@ -60,8 +60,9 @@ func (e *ProtobufSchemaError) Unwrap() error { return e.cause }
 // parseProtoFile compiles a Protobuf schema as registries return it: the source
 // text, or the base64 form of a FileDescriptorProto. imports holds what it
 // imports, in either form, by import path. The files that come with the compiler
-// are known without being there, and win over imports of the same path. Nothing
-// else is read, neither from files nor from the network.
+// are known without being there, and win over imports of the same path. So are
+// those of [wellKnownProto], which do not win. Nothing else is read, neither from
+// files nor from the network.
 //
 // An error is a [*ProtobufSchemaError] or the context's.
 func parseProtoFile(ctx context.Context, text string, imports map[string]string) (protoreflect.FileDescriptor, error) {
@@ -160,7 +161,10 @@ func (c *protoCompiler) compileNew(path string) (file protoFile, err error) {
 		if standard := standardProto(path); standard != nil {
 			return c.compileStandard(standard)
 		}
-		text = c.imports[path]
+		var given bool
+		if text, given = c.imports[path]; !given {
+			text, _ = wellKnownProto(path)
+		}
 	}
 	if c.size += len(text); c.size > maxProtoSource {
 		return protoFile{}, fmt.Errorf("more than %d bytes of Protobuf source", maxProtoSource)
@@ -263,8 +267,7 @@ func (c *protoCompiler) compileText(path, text string) (protoFile, error) {
 func (c *protoCompiler) dependencies(importer string, paths []string, source *ast.FileNode) (linker.Files, error) {
 	files := make(linker.Files, 0, len(paths))
 	for _, path := range paths {
-		_, given := c.imports[path]
-		missing := path == c.root || !given && standardProto(path) == nil
+		missing := path == c.root || !c.has(path)
 		if !missing && !slices.Contains(c.path, path) {
 			file, err := c.compile(path)
 			if err != nil {
@@ -282,6 +285,16 @@ func (c *protoCompiler) dependencies(importer string, paths []string, source *as
 		return nil, problem
 	}
 	return files, nil
+}
+
+// has reports whether there is a file of a path to import.
+func (c *protoCompiler) has(path string) bool {
+	_, given := c.imports[path]
+	if !given && standardProto(path) == nil {
+		_, given = wellKnownProto(path)
+		return given
+	}
+	return true
 }
 
 func importPlace(source *ast.FileNode, path string) (line, column int) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -180,5 +181,62 @@ func TestProtobufSourceIsBounded(t *testing.T) {
 	}
 	if _, err := parseProtoFile(t.Context(), chain["0.proto"], chain); err == nil || err.Error() != "100.proto: imports are nested more than 100 deep" {
 		t.Errorf("error is %v", err)
+	}
+}
+
+// What Kafka Connect's converter registers for a decimal, a date and a time.
+const connectSource = `syntax = "proto3";
+package shop;
+import "confluent/meta.proto";
+import "confluent/type/decimal.proto";
+import "google/type/date.proto";
+import "google/type/timeofday.proto";
+message Order {
+  option (confluent.message_meta) = { doc: "an order" };
+  confluent.type.Decimal price = 1 [(confluent.field_meta) = { params: [{ key: "precision", value: "10" }] }];
+  google.type.Date day = 2;
+  google.type.TimeOfDay at = 3;
+}
+`
+
+func TestFilesThatRegistriesHaveNeedNoReference(t *testing.T) {
+	cache := offlineCache(t)
+	s, err := NewDynamicProtobufSerde(connectSource, "shop.Order", cache, RoleValue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache.SeedWriterSchema(1, connectSource)
+	got, err := s.Deserialize("t", Encode(1, []byte("\x00\x0a\x05\x0a\x01\x05\x18\x02\x12\x05\x08\xea\x0f\x18\x1e")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"price":{"value":"BQ==","scale":2},"day":{"year":2026,"day":30}}`
+	data, err := protojson.Marshal(got)
+	if err != nil || strings.ReplaceAll(string(data), " ", "") != want {
+		t.Errorf("read %s, %v, want %s", data, err, want)
+	}
+	printed := PrintProtoFile(s.local.file)
+	if again, err := parseProtobuf(printed, nil); err != nil || PrintProtoFile(again) != printed {
+		t.Errorf("the printed text does not compile to itself: %v\n%s", err, printed)
+	}
+	if !strings.Contains(printed, `option (.confluent.message_meta) = {`) && !strings.Contains(printed, `option (confluent.message_meta) = {`) {
+		t.Errorf("the printed text has lost its metadata:\n%s", printed)
+	}
+
+	// A reference of the same name is what the schema means.
+	file, err := parseProtobuf(`syntax = "proto3"; import "google/type/date.proto"; message M { google.type.Date day = 1; }`, []Reference{
+		{Name: "google/type/date.proto", Schema: `syntax = "proto3"; package google.type; message Date { string text = 1; }`},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if date := file.Messages().Get(0).Fields().Get(0).Message(); date.Fields().ByName("text") == nil {
+		t.Errorf("the reference is not used: %v", date)
+	}
+	for _, path := range []string{"google/type/none.proto", "../schema.go", "google//type/date.proto", "", "google"} {
+		_, err := parseProtobuf(`import "`+path+`"; message M {}`, nil)
+		if _, ok := errors.AsType[*ProtobufSchemaError](err); !ok {
+			t.Errorf("import of %q: error is %v", path, err)
+		}
 	}
 }

@@ -577,3 +577,26 @@ func TestMapKeysOfAnotherWireTypeAreNoPanic(t *testing.T) {
 		}
 	}
 }
+
+// A generated message may hold an extension that is a dynamic one.
+func TestMapKeysOfAnotherWireTypeInExtensionsAreNoPanic(t *testing.T) {
+	file := mustParseProto(t, `syntax = "proto2"; package x; import "shop/legacy.proto";
+		message Map { map<string, string> m = 1; } extend shop.Legacy { optional Map map = 150; }`,
+		map[string]string{"shop/legacy.proto": PrintProtoFile((&testpb.Legacy{}).ProtoReflect().Descriptor().ParentFile())})
+	types, err := fileTypes(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := seededProtobuf(t, &testpb.Legacy{}, 3, WithProtobufTypes(types))
+	_, err = s.Deserialize("t", Encode(3, []byte("\x00\x0a\x01a\xb2\x09\x07\x0a\x05\x0a\x01k\x08\x01")))
+	if _, ok := errors.AsType[*ProtobufDataError](err); !ok {
+		t.Errorf("error is %v, want a ProtobufDataError", err)
+	}
+	for prototype, want := range map[proto.Message]bool{
+		&testpb.Placed{}: false, &testpb.Scalars{}: false, &testpb.Legacy{}: true, dynamicpb.NewMessage(file.Messages().Get(0)): true,
+	} {
+		if got := mayPanic(prototype.ProtoReflect().Type()); got != want {
+			t.Errorf("%T is guarded %v, want %v", prototype, got, want)
+		}
+	}
+}
