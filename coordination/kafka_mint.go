@@ -65,8 +65,8 @@ func (t *KafkaTransport) AcquireEpochWhile(ctx context.Context, role Role, still
 	if err != nil {
 		return NoEpoch, err
 	}
-	tracking := t.Mode() == EpochModeTracking || !m.floor.pinnable()
-	if term := t.terms.install(role, m.token, m.floor, tracking); tracking {
+	tracking := t.Mode() == EpochModeTracking && m.versions.moves || !m.versions.pinnable()
+	if term := t.terms.install(role, m.token, m.versions, tracking); tracking {
 		t.tracks(term)
 	}
 	if hook := t.options.Hooks.Minted; hook != nil {
@@ -78,7 +78,7 @@ func (t *KafkaTransport) AcquireEpochWhile(ctx context.Context, role Role, still
 // mint is an epoch that the coordinator of a role gave out.
 type mint struct {
 	token    FencingToken
-	floor    versionFloor
+	versions brokerVersions
 	requests int // that it took
 }
 
@@ -89,7 +89,7 @@ func (t *KafkaTransport) mint(ctx context.Context, request request, role Role, s
 	var m mint
 	var refused error
 	err := t.persist(ctx, request, func(ctx context.Context) (err error) {
-		if m.floor, err = t.learnVersions(ctx, role); err != nil {
+		if m.versions, err = t.learnVersions(ctx, role); err != nil {
 			return err
 		}
 		ask := kmsg.NewPtrInitProducerIDRequest()

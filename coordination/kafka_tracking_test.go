@@ -402,6 +402,103 @@ func TestKafkaTransportUsesNewerVersionsWhereTheOldOnesAreGone(t *testing.T) {
 	}
 }
 
+// The brokers begin to advance the epoch under a leadership, whatever the version
+// of its requests. It ends at its own next write, and the member leads again.
+func TestKafkaTransportOutlivesAnEpochThatBeginsToMove(t *testing.T) {
+	r := role(t, "controller")
+	plain, network := fakeStage(t), newLossy()
+	topic, transport := plain.compacted(t, 1), network.over(plain).transport(t, standardConfig(t))
+	first := acquire(t, transport, r, "node-1", topic)
+	if err := first.Renew(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	if got := transport.Mode(); got != coordination.EpochModeStable {
+		t.Errorf("mode = %s, want %s", got, coordination.EpochModeStable)
+	}
+	client := plain.client(t)
+	network.interpose(kmsg.EndTxn, pinnedEnd, func() { plain.advance(t, client, r) })
+	if err := first.Renew(within(t, patience)); err != nil {
+		t.Errorf("the renewal whose own transaction moved the epoch: %v", err)
+	}
+	if err := first.Renew(within(t, patience)); !errors.Is(err, coordination.ErrFenced) {
+		t.Errorf("the renewal after that: %v, want ErrFenced", err)
+	}
+	second := acquire(t, transport, r, "node-1", topic)
+	for n := range 3 {
+		if err := second.Renew(within(t, patience)); err != nil {
+			t.Fatalf("renewal %d of the next leadership: %v", n, err)
+		}
+		if got := plain.describe(t, r); got != second.Token() {
+			t.Errorf("after renewal %d: token %s, the coordinator holds %s", n, second.Token(), got)
+		}
+	}
+	if got := transport.Mode(); got != coordination.EpochModeTracking {
+		t.Errorf("mode = %s, want %s", got, coordination.EpochModeTracking)
+	}
+}
+
+// protocol sets the level of the transaction protocol of a fake cluster.
+func (s *stage) protocol(t *testing.T, level int16) {
+	t.Helper()
+	update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	update.Feature, update.MaxVersionLevel, update.UpgradeType = "transaction.version", level, 2
+	ask := kmsg.NewPtrUpdateFeaturesRequest()
+	ask.FeatureUpdates = append(ask.FeatureUpdates, update)
+	answer, err := ask.RequestWith(within(t, patience), s.client(t))
+	if err == nil {
+		err = kerr.ErrorForCode(answer.ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("set the transaction protocol to %d: %v", level, err)
+	}
+}
+
+// A coordinator below the protocol with moving epochs fails to log a request
+// that asks it to move one, and is stuck with the role.
+func TestKafkaTransportEndsNoTransactionInAVersionThatBrokersCannotLog(t *testing.T) {
+	for _, level := range []int16{0, 1} {
+		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
+			s, network := fakeStage(t), newLossy()
+			topic, r := s.compacted(t, 1), role(t, "controller")
+			other, transport := s.transport(t, standardConfig(t)), network.over(s).transport(t, standardConfig(t))
+			// Here the epoch moves, and the transport finds that out.
+			var once sync.Once
+			network.interpose(kmsg.EndTxn, pinnedEnd, func() { once.Do(func() { mintOnly(t, other, r, topic) }) })
+			acquire(t, transport, r, "node-1", topic)
+			if got := transport.Mode(); got != coordination.EpochModeTracking {
+				t.Fatalf("mode = %s, want %s", got, coordination.EpochModeTracking)
+			}
+			// Here it does not.
+			s.protocol(t, level)
+			network.interpose(kmsg.EndTxn, pinnedEnd+1, func() { t.Error("a transaction ended in version 5") })
+			stable := func() {
+				t.Helper()
+				if got := transport.Mode(); got != coordination.EpochModeStable {
+					t.Errorf("mode = %s, want %s", got, coordination.EpochModeStable)
+				}
+			}
+			l := acquire(t, transport, r, "node-1", topic)
+			if err := l.Renew(within(t, patience)); err != nil {
+				t.Errorf("renewal: %v", err)
+			}
+			stable()
+			network.interpose(kmsg.EndTxn, pinnedEnd, func() { mintOnly(t, other, r, topic) })
+			minted, err := transport.AcquireEpoch(within(t, patience), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := coordination.EncodeKey(coordination.LeaseKey(r))
+			if err := transport.WriteLease(within(t, patience), at(topic, 0), minted, key, nil); err != nil {
+				t.Fatal(err)
+			}
+			if current, known := transport.CurrentToken(r, minted); known {
+				t.Errorf("the term goes on under %s, which another member minted", current)
+			}
+			stable()
+		})
+	}
+}
+
 // Brokers are replaced under a running process, by ones that gave the pinned
 // versions up, and back. A term that began before may end; the next one works.
 func TestKafkaTransportLearnsTheVersionsOfReplacedBrokers(t *testing.T) {

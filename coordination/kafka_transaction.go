@@ -202,7 +202,7 @@ func (x *transaction) flush(ctx context.Context, left *kafkaBatch) error {
 
 // add adds partitions to the transaction. The coordinator checks the epoch.
 func (x *transaction) add(ctx context.Context, partitions []TopicPartition) error {
-	if x.term.floor.add > pinnedAddPartitionsVersion {
+	if x.term.versions.add > pinnedAddPartitionsVersion {
 		return nil // producing adds them
 	}
 	pair := x.term.pair()
@@ -422,7 +422,7 @@ func (x *transaction) inDoubt(err error) error {
 // pinned one let a batch extend the transaction by itself, and some brokers do
 // that also for an epoch that they reject.
 func (x *transaction) produceClient() *kgo.Client {
-	if x.term.floor.produce > pinnedProduceVersion {
+	if x.term.versions.produce > pinnedProduceVersion {
 		return x.clients.plain
 	}
 	return x.clients.pinned

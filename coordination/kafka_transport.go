@@ -192,20 +192,21 @@ func (m EpochMode) String() string {
 }
 
 // Mode returns what the transport found the brokers to do. It finds out with
-// the first transaction of a role.
+// the first transaction of a role. Where the epoch moved with that and nothing
+// tells whether the brokers or another member moved it, the mode is
+// [EpochModeTracking] from the next mint on, which does for both; brokers of a
+// transaction protocol without moving epochs are out of the question.
 func (t *KafkaTransport) Mode() EpochMode {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mode
 }
 
-// findStable records that the epoch stays, unless it was seen to move.
+// findStable records that the epoch stays.
 func (t *KafkaTransport) findStable() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.mode == EpochModeUnknown {
-		t.mode = EpochModeStable
-	}
+	t.mode = EpochModeStable
 }
 
 // findTracking records that the epoch moves, and reports whether that is new.

@@ -27,22 +27,34 @@ func pinnedVersions() *kversion.Versions {
 	return versions
 }
 
-// versionFloor holds the oldest versions that the coordinator of a role accepts
-// of the requests of a lease.
-type versionFloor struct{ produce, add, end int16 }
+// The feature of a cluster that says which transaction protocol its brokers
+// speak, and the level from which on a transaction can move the epoch. Below it
+// a coordinator fails to log what the newer version of EndTxn asks for, and the
+// role is stuck until the coordinator moves.
+const (
+	transactionFeature = "transaction.version"
+	movingLevel        = 2
+)
+
+// brokerVersions are what the coordinator of a role says about the requests of a
+// lease: the oldest versions that it accepts, and whether the epoch can move.
+type brokerVersions struct {
+	produce, add, end int16
+	moves             bool
+}
 
 // learnVersions asks the coordinator of a role for its versions. Brokers give up
 // old versions with a major release, and take them back when that is undone, so
 // every term has its own answer. The question takes the connection of the mint
 // that follows, which then waits for no dial.
-func (t *KafkaTransport) learnVersions(ctx context.Context, role Role) (versionFloor, error) {
+func (t *KafkaTransport) learnVersions(ctx context.Context, role Role) (brokerVersions, error) {
 	ask := kmsg.NewPtrApiVersionsRequest()
 	ask.ClientSoftwareName, ask.ClientSoftwareVersion = "kgo", "unknown"
 	if values := t.clients.pinned.OptValues(kgo.SoftwareNameAndVersion); len(values) == 2 {
 		ask.ClientSoftwareName, _ = values[0].(string)
 		ask.ClientSoftwareVersion, _ = values[1].(string)
 	}
-	floor := versionFloor{}
+	var versions brokerVersions
 	_, err := t.coordinated(ctx, t.clients.pinned, role, func(to kmsg.Requestor) (int16, error) {
 		answer, err := ask.RequestWith(ctx, to)
 		if err != nil {
@@ -51,19 +63,22 @@ func (t *KafkaTransport) learnVersions(ctx context.Context, role Role) (versionF
 		for _, key := range answer.ApiKeys {
 			switch kmsg.Key(key.ApiKey) {
 			case kmsg.Produce:
-				floor.produce = key.MinVersion
+				versions.produce = key.MinVersion
 			case kmsg.AddPartitionsToTxn:
-				floor.add = key.MinVersion
+				versions.add = key.MinVersion
 			case kmsg.EndTxn:
-				floor.end = key.MinVersion
+				versions.end = key.MinVersion
 			}
+		}
+		for _, feature := range answer.FinalizedFeatures {
+			versions.moves = versions.moves || feature.Name == transactionFeature && feature.MaxVersionLevel >= movingLevel
 		}
 		return 0, nil
 	})
-	return floor, err
+	return versions, err
 }
 
 // pinnable reports whether the brokers accept the pinned versions.
-func (f versionFloor) pinnable() bool {
-	return f.produce <= pinnedProduceVersion && f.add <= pinnedAddPartitionsVersion && f.end <= pinnedEndVersion
+func (v brokerVersions) pinnable() bool {
+	return v.produce <= pinnedProduceVersion && v.add <= pinnedAddPartitionsVersion && v.end <= pinnedEndVersion
 }

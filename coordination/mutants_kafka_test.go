@@ -154,6 +154,20 @@ var kafkaMutants = []mutant{
 		says:  "InitProducerId requests, want 1",
 	},
 	{
+		name: "a mint passes for a moving epoch where none moves", file: "kafka_tracking.go",
+		old:   "case x.term.versions.moves && (",
+		new:   "case true || (",
+		tests: "TestKafkaTransportEndsNoTransactionInAVersionThatBrokersCannotLog",
+		says:  "mode = tracking",
+	},
+	{
+		name: "a moving epoch is followed where none moves any more", file: "kafka_mint.go",
+		old:   "t.Mode() == EpochModeTracking && m.versions.moves ||",
+		new:   "t.Mode() == EpochModeTracking ||",
+		tests: "TestKafkaTransportEndsNoTransactionInAVersionThatBrokersCannotLog",
+		says:  "ended in version 5",
+	},
+	{
 		name: "a moving epoch is forgotten", file: "kafka_tracking.go",
 		old:   "x.expectTracking(x.term)",
 		new:   "",
@@ -204,7 +218,7 @@ var kafkaMutants = []mutant{
 	},
 	{
 		name: "the brokers keep their versions", file: "kafka_mint.go",
-		old:   " || !m.floor.pinnable()",
+		old:   " || !m.versions.pinnable()",
 		new:   "",
 		tests: "TestKafkaTransportLearnsTheVersions",
 		says:  "write 0 with",

@@ -70,6 +70,13 @@ var ruleMutants = []mutant{
 		says:  "1 calls of append, want 2",
 	},
 	{
+		name: "an own lease is news", file: "state.go",
+		old:   "if previous != nil && !own && !sameState(",
+		new:   "if _ = own; previous != nil && !sameState(",
+		tests: "TestFencesOfACandidateCostMoreAndMore",
+		says:  "a second fence that follows an own lease",
+	},
+	{
 		name: "no second look before a late mint", file: "elector.go",
 		old:   "if c.stale(began) {",
 		new:   "if false {",

@@ -134,10 +134,11 @@ func (c *candidate) read(r reading) (step, time.Duration) {
 func (c *candidate) observe(r reading) {
 	previous := c.last
 	c.last = &r
-	if previous != nil && !sameState(previous.state, r.state) {
+	lease := r.state.Lease
+	own := lease != nil && lease.Member == c.member && slices.Contains(c.identity.known, lease.Token)
+	if previous != nil && !own && !sameState(previous.state, r.state) {
 		c.fences = 0
 	}
-	lease := r.state.Lease
 	if lease == nil {
 		c.lease = sighting{}
 		return

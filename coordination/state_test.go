@@ -274,6 +274,11 @@ func TestFencesOfACandidateCostMoreAndMore(t *testing.T) {
 	if got := c.fenced(); got != 0 {
 		t.Errorf("the first fence after a change costs %v, want nothing", got)
 	}
+	c.won(tokenOf(2))
+	c.sees(11000, held("me", 2, 11000, "a", "b", "me"))
+	if got := c.fenced(); got < time.Second/2 {
+		t.Errorf("a second fence that follows an own lease costs %v, want half a poll interval at least", got)
+	}
 	for range 100 {
 		if got := c.fenced(); got > 5*time.Second*3/2+rank {
 			t.Fatalf("a fence costs %v", got)
