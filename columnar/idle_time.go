@@ -33,7 +33,7 @@ func (c *idleClock) touch(records []ConsumedRecord) {
 // advanceIdle moves the stream time of partitions that the polls so far have
 // found idle, each in a round of its own ahead of next.
 func (r *GroupRunner) advanceIdle(next *round) error {
-	if r.settings.idleTimeout == 0 || next.advance != nil || r.terminal != nil || r.alignment.pending != nil || r.signal.raised() {
+	if r.settings.idleTimeout == 0 || next.advance != nil || r.terminal != nil || r.signal.raised() {
 		return nil
 	}
 	for _, p := range r.ordered() {

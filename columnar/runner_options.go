@@ -279,8 +279,8 @@ func WithPollTimeout(timeout time.Duration) GroupRunnerOption {
 // WithIdleTimeout makes event time go on where records have stopped, so that the
 // last windows of a silent stream are emitted, each once. A partition is idle
 // when the consumer has read all of its topics to the end and no record has come
-// for timeout, each partition for itself. One that is paused, recovering, or
-// waiting for a cut is not idle.
+// for timeout, each partition for itself. One that is paused or recovering, or
+// has records that wait for a cut, is not idle.
 //
 // The stream time of an idle partition is the latest event time that its windows
 // and joins have seen, plus the time that has passed since the latest record
