@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -125,6 +126,13 @@ func isTopicGone(err error) bool {
 	return isOneOf(err, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID)
 }
 
+// isDial reports whether a broker could not be reached. The client leaves it to its
+// callers whether that passes; past the first answer of the cluster it does.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
 // isContext reports whether err is the end of a context.
 func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
@@ -156,7 +164,7 @@ func (c *connection) typed(doing string, err error) error {
 		return &columnar.RebalancedError{Group: c.group, Cause: fmt.Errorf("%s: %w", doing, err)}
 	case isAccess(err) && !errors.Is(err, kerr.TopicAuthorizationFailed):
 		return c.accessError(err)
-	case kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err):
+	case kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err) || isDial(err):
 		return fmt.Errorf("kafka: %s: %w", doing, &unavailableError{err})
 	}
 	return fmt.Errorf("kafka: %s: %w", doing, err)

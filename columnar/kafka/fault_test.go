@@ -499,3 +499,27 @@ func TestUndeliveredRecordFailsInTime(t *testing.T) {
 		t.Errorf("outcome after Close = %v, want ErrClosed", err)
 	}
 }
+
+// The coordinator's address refuses connections, as it does while the broker
+// starts again: the member goes on when it is back.
+func TestMemberOfACoordinatorThatIsAwayMayTryAgain(t *testing.T) {
+	c := newFake(t)
+	in, group := c.topic(t, 1), unique("group")
+	c.produce(t, in, 0, "a")
+	m, err := kafka.NewMember(group, c.opts(brisk(kgo.RetryTimeout(time.Second), kafka.WithCallTimeout(time.Second))...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() }) // nobody hears of it
+	if err := m.Subscribe([]string{in}, nil); err != nil {
+		t.Fatalf("subscribe: %v", err)
+	}
+	pollUntil(t, m, records(1))
+	c.fake.Close()
+	if err := pollError(t, m); !columnar.IsRetriable(err) {
+		t.Errorf("poll = %v; want an error that is retriable", err)
+	}
+	if _, err := m.Committed(within(t), []columnar.TopicPartition{at(in, 0)}); !columnar.IsRetriable(err) {
+		t.Errorf("committed = %v; want an error that is retriable", err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
 )
@@ -19,6 +20,7 @@ func init() {
 		{"records deleted before they were processed are an error, or a gap", eachMode(testRunnerOutOfRange)},
 		{"topic that is made anew ends its reader", testRecreatedTopic},
 		{"round that runs ends early for a rebalance", testRoundEndsForRebalance},
+		{"partitions that are added end a runner with state", testAddedPartitions},
 	}...)
 }
 
@@ -168,4 +170,27 @@ func testRoundEndsForRebalance(t *testing.T, c cluster) {
 	if stats.RoundsFailed != 0 || stats.LongestRebalanceWait <= 0 || stats.PartitionsLost != 0 {
 		t.Errorf("stats %+v; want the round committed and the wait measured", stats)
 	}
+}
+
+// A topic gets more partitions while a member counts its values: keys have moved to
+// other partitions than their counts.
+func testAddedPartitions(t *testing.T, c cluster) {
+	j := newTallyJob(t, c, false)
+	j.options = []kgo.Opt{kgo.MetadataMaxAge(500 * time.Millisecond)}
+	j.fill(t, 9)
+	m := j.start(t)
+	m.rounds(t, m.drained(t))
+	if _, err := j.admin(t).CreatePartitions(t.Context(), 2, j.in); err != nil {
+		t.Fatalf("create partitions: %v", err)
+	}
+	err := m.failing(t)
+	var counts *columnar.PartitionCountError
+	if !errors.As(err, &counts) || columnar.IsRetriable(err) {
+		t.Fatalf("round = %v, want a lasting PartitionCountError", err)
+	}
+	want := &columnar.PartitionCountError{Counts: map[string]int{j.in: tallyPartitions + 2}, Before: map[string]int{j.in: tallyPartitions}}
+	if diff := cmp.Diff(want, counts); diff != "" {
+		t.Errorf("error mismatch (-want +got):\n%s", diff)
+	}
+	j.check(t)
 }
