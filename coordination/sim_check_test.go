@@ -626,10 +626,14 @@ func (c *simChecker) write(role coordination.Role, mint int, value string) (op i
 	return len(c.ops) - 1
 }
 
-// wrote records the end of a guarded write.
-func (c *simChecker) wrote(op int, err error) {
+// wrote records the end of a guarded write. A member that did not hear that a
+// transaction of its own moved the pair is refused under the token that it
+// knows, although nobody superseded it.
+func (c *simChecker) wrote(op int, known coordination.FencingToken, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	in := c.ops[op].Input.(simInput)
+	pair := c.pairs[in.role][len(c.pairs[in.role])-1]
 	c.noteLocked("write %+v: failed %t", c.ops[op].Input, err != nil)
 	switch {
 	case errors.Is(err, coordination.ErrOutcomeUnknown):
@@ -640,6 +644,9 @@ func (c *simChecker) wrote(op int, err error) {
 	case errors.Is(err, coordination.ErrFenced) && !errors.Is(err, coordination.ErrNotHeld):
 		c.met[metFencedWrite]++
 		c.ops[op].Output = simRefused
+		if pair.mint == in.mint && pair.token != known {
+			c.ops[op].Output = simUnsent
+		}
 	default:
 		c.ops[op].Output = simUnsent
 	}

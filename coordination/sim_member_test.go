@@ -142,7 +142,7 @@ func (m *simMember) write(ctx context.Context, h *simHandle, guard *coordination
 	value := fmt.Sprintf("%s-%d-%d", m.process.name, h.engine.mint, m.written)
 	op := m.world.check.write(m.role, h.engine.mint, value)
 	err := guard.Write(ctx, coordination.GuardedRecord{Topic: simRegisterOf(m.role).Topic, Key: []byte("register"), Value: []byte(value)})
-	m.world.check.wrote(op, err)
+	m.world.check.wrote(op, h.Token(), err)
 	if errors.Is(err, coordination.ErrFenced) && h.Err() == nil {
 		m.world.check.wrong(invEnds, "mint %d is held after a fenced write: %v", h.engine.mint, err)
 	}
