@@ -27,7 +27,8 @@ type Callbacks struct {
 	OnLost func(err error)
 
 	// OnLeaderChange runs for every state that [Watch] yields, on a goroutine
-	// of its own. Errors of the watch are logged and retried.
+	// of its own. Run waits for it before it returns. Errors of the watch are
+	// logged and retried.
 	OnLeaderChange func(change LeaderChange)
 }
 
