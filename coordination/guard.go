@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"time"
 )
 
 // GuardedWriter writes records of the holder in transactions under the epoch
@@ -88,6 +90,9 @@ func (l *Leadership) writeRecords(ctx context.Context, writer RecordWriter, reco
 	return nil
 }
 
+// The timestamps of Kafka count milliseconds from 1970 on.
+var firstTimestamp, lastTimestamp = time.UnixMilli(0), time.UnixMilli(math.MaxInt64)
+
 func checkRecords(records []GuardedRecord) error {
 	for i, record := range records {
 		if err := checkTopic(record.Topic); err != nil {
@@ -95,6 +100,9 @@ func checkRecords(records []GuardedRecord) error {
 		}
 		if record.Partition < 0 {
 			return fmt.Errorf("record %d: topic %q: partition %d must not be negative", i, record.Topic, record.Partition)
+		}
+		if at := record.Timestamp; !at.IsZero() && (at.Before(firstTimestamp) || at.After(lastTimestamp)) {
+			return fmt.Errorf("record %d: topic %q: Kafka has no timestamp for %v", i, record.Topic, at)
 		}
 	}
 	return nil

@@ -176,7 +176,7 @@ func TestGuardedWriteGoesOutUnderTheToken(t *testing.T) {
 	})
 }
 
-func TestGuardedWriteRejectsRecordsWithoutAPlace(t *testing.T) {
+func TestGuardedWriteRejectsRecordsWithoutAPlaceOrTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFull()
 		l, w := guardedHolder(t, f)
@@ -184,6 +184,8 @@ func TestGuardedWriteRejectsRecordsWithoutAPlace(t *testing.T) {
 		for want, bad := range map[string]coordination.GuardedRecord{
 			"record 1: topic must not be empty":                              {},
 			`record 1: topic "t": partition -1 must not be negative`:         {Topic: "t", Partition: -1},
+			`record 1: topic "t": Kafka has no timestamp for 1969-12-31`:     {Topic: "t", Timestamp: time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)},
+			`record 1: topic "t": Kafka has no timestamp for 300000000-01-`:  {Topic: "t", Timestamp: time.Date(300_000_000, 1, 1, 0, 0, 0, 0, time.UTC)},
 			`record 1: topic "a b": byte 1 is not one of a-z, A-Z, 0-9, '.'`: {Topic: "a b"},
 		} {
 			if err := w.Write(t.Context(), good, bad); err == nil || !strings.Contains(err.Error(), want) {

@@ -255,7 +255,7 @@ var termMutants = []mutant{
 		name: "a record without a place goes out", file: "guard.go",
 		old:   "if err := checkRecords(records); err != nil {",
 		new:   "if err := checkRecords(nil); err != nil {",
-		tests: "TestGuardedWriteRejectsRecordsWithoutAPlace",
+		tests: "TestGuardedWriteRejectsRecordsWithoutAPlaceOrTime",
 		says:  "a bad record reached the transport",
 	},
 	{

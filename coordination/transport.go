@@ -207,8 +207,8 @@ type GuardedRecord struct {
 	// Headers are the record headers, in order.
 	Headers []GuardedHeader
 
-	// Timestamp is the create time of the record. The zero time stands for the
-	// time of the write.
+	// Timestamp is the create time of the record, in whole milliseconds from
+	// 1970 on. The zero time stands for the time of the write.
 	Timestamp time.Time
 }
 
