@@ -369,3 +369,41 @@ func TestAdvanceOfTimeOfAMemberThatWasReplacedIsRefused(t *testing.T) {
 		t.Errorf("outputs %v; want none", got)
 	}
 }
+
+// An advance is in the journal and was aborted, and then a round without
+// transactions commits an offset that holds no record. The commit does not make
+// the advance one that took place.
+func TestAbortedAdvanceOfTimeIsNotTakenForCommitted(t *testing.T) {
+	c := clusterOf(t, map[string]int{"in": 1})
+	c.fill(in(0), "a 1", "a 2")
+	files := t.TempDir()
+	m := c.member("member")
+	r := newTestRunner(t, potTopology(t), m, m, WithStateStore(NewFileStateStore(files)))
+	untilDrained(t, r, c, "in")
+	m.step = func(op string) error {
+		if op == "commit" {
+			return errInjected
+		}
+		return nil
+	}
+	if err := r.AdvanceTime(t.Context(), 10); !errors.Is(err, errInjected) {
+		t.Fatalf("AdvanceTime = %v; want %v", err, errInjected)
+	}
+	m.step = func(string) error { return nil }
+	c.append(in(0), fakeEntry{control: true})
+	for range 3 {
+		runOnce(t, r)
+	}
+	c.expire(m) // killed
+	m = c.member("member")
+	r = newTestRunner(t, potTopology(t), m, m, WithStateStore(NewFileStateStore(files)))
+	c.fill(in(0), "a 4")
+	untilDrained(t, r, c, "in")
+	runOnce(t, r)
+	if err := r.AdvanceTime(t.Context(), 20); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string][]int64{"p0": {7}}, potted(c)); diff != "" {
+		t.Errorf("outputs mismatch (-want +got):\n%s", diff)
+	}
+}
