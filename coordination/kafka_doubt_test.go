@@ -13,38 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/krabka-io/krabka-streams-go/coordination"
 )
 
 // The tests of this file are about answers that ask for another attempt
 // although the request took effect.
-
-// pinnedClient returns a client that ends transactions in the pinned version.
-func (x *guarded) pinnedClient(t *testing.T) *kgo.Client {
-	t.Helper()
-	versions := kversion.Stable()
-	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), pinnedEnd)
-	return x.client(t, kgo.MaxVersions(versions))
-}
-
-// end commits the open transaction of a leadership past its transport.
-func (x *guarded) end(t *testing.T, client *kgo.Client) {
-	ask := kmsg.NewPtrEndTxnRequest()
-	ask.TransactionalID = x.l.Role().String()
-	ask.ProducerID, ask.ProducerEpoch = x.l.Token().ProducerID(), x.l.Token().ProducerEpoch()
-	ask.Commit = true
-	answer, err := ask.RequestWith(context.Background(), client)
-	if err == nil {
-		err = kerr.ErrorForCode(answer.ErrorCode)
-	}
-	if err != nil {
-		t.Errorf("commit: %v", err)
-	}
-}
 
 func TestGuardedWriteWhoseCommitIsLoggedAndPutOffIsOpen(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.ConcurrentTransactions} {

@@ -370,7 +370,9 @@ func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
 		}](),
 		reflect.TypeFor[struct {
 			jsonNumber
+			//lint:ignore SA5008 encoding/json reads it as the name "-"
 			A int `json:"-,"`
+			//lint:ignore SA5008 encoding/json takes no notice of it
 			B int `json:"a\"b"`
 			C int `json:",omitempty"`
 			D int `json:"x y"`
