@@ -5,6 +5,7 @@ package schema
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -70,6 +71,9 @@ func FuzzPrintedProtobufDescriptor(f *testing.F) {
 		if err := (proto.UnmarshalOptions{RecursionLimit: 2 * maxProtoDepth}).Unmarshal(data, fd); err != nil {
 			return
 		}
+		if strayVisibility(fd.MessageType, fd.EnumType) {
+			return
+		}
 		file, err := protodesc.NewFile(fd, protoregistry.GlobalFiles)
 		if err != nil {
 			return
@@ -78,6 +82,18 @@ func FuzzPrintedProtobufDescriptor(f *testing.F) {
 			checkFuzzedPrint(t, file, "")
 		}
 	})
+}
+
+// strayVisibility reports whether a declaration states a visibility that no keyword
+// stands for, which no source says.
+func strayVisibility(messages []*descriptorpb.DescriptorProto, enums []*descriptorpb.EnumDescriptorProto) bool {
+	stray := func(v *descriptorpb.SymbolVisibility) bool {
+		return v != nil && *v != descriptorpb.SymbolVisibility_VISIBILITY_EXPORT && *v != descriptorpb.SymbolVisibility_VISIBILITY_LOCAL
+	}
+	return slices.ContainsFunc(enums, func(e *descriptorpb.EnumDescriptorProto) bool { return stray(e.Visibility) }) ||
+		slices.ContainsFunc(messages, func(m *descriptorpb.DescriptorProto) bool {
+			return stray(m.Visibility) || strayVisibility(m.NestedType, m.EnumType)
+		})
 }
 
 // strayEntries reports whether a file has entry types that no map uses, which no
