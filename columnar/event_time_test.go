@@ -255,9 +255,6 @@ func TestAdvancesOfTimeAreExactAfterCrashesAnywhere(t *testing.T) {
 // other round.
 func TestAdvanceOfTimeWithAnUnknownOutcomeIsMadeOnce(t *testing.T) {
 	unknown := &CommitUnknownError{TransactionalID: "member", Cause: errors.New("answer lost")}
-	flow := func(tb testing.TB) *Topology {
-		return through(tb, "pot", func() Processor { return statelessPot{} }, "in")
-	}
 	for _, stateful := range []bool{true, false} {
 		for _, lands := range []landing{landsNever, landsAtOnce, landsLate} {
 			for aborts := range 3 {
@@ -269,7 +266,7 @@ func TestAdvanceOfTimeWithAnUnknownOutcomeIsMadeOnce(t *testing.T) {
 						m.maxPoll = 1000
 						topology := potTopology
 						if !stateful {
-							topology = flow
+							topology = statelessPots
 						}
 						r := newTestRunner(t, topology(t), m, m, WithStateStore(NewFileStateStore(t.TempDir())))
 						round := func() error {
@@ -310,6 +307,57 @@ func TestAdvanceOfTimeWithAnUnknownOutcomeIsMadeOnce(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+func statelessPots(tb testing.TB) *Topology {
+	return through(tb, "pot", func() Processor { return statelessPot{} }, "in")
+}
+
+// Two advances without state commit the same offsets. The note of the first does
+// not stand for the second.
+func TestAdvanceOfTimeIsNotTakenForTheOneBefore(t *testing.T) {
+	unknown := &CommitUnknownError{TransactionalID: "member", Cause: errors.New("request lost")}
+	c := clusterOf(t, map[string]int{"in": 1})
+	c.fill(in(0), "a 1")
+	m := c.member("member")
+	r := newTestRunner(t, statelessPots(t), m, m)
+	untilDrained(t, r, c, "in")
+	if err := r.AdvanceTime(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	doubtful(m, landsNever, unknown, 0, 0)
+	if err := r.AdvanceTime(t.Context(), 20); !errors.Is(err, unknown) || !r.mayRetry(err) {
+		t.Errorf("AdvanceTime without effect = %v; want a passing error with %v", err, unknown)
+	}
+	if err := r.AdvanceTime(t.Context(), 20); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.values("out"); len(got) != 2 {
+		t.Errorf("outputs %v; want one of each advance", got)
+	}
+}
+
+// withoutNotes hides that a producer keeps notes.
+type withoutNotes struct{ TransactionalProducer }
+
+// No offset moves with an advance, so without notes nobody can tell later whether
+// it took effect. To make it again would be to send it twice.
+func TestUnknownAdvanceOfTimeWithoutNotesEndsTheRunner(t *testing.T) {
+	unknown := &CommitUnknownError{TransactionalID: "member", Cause: errors.New("answer lost")}
+	c := clusterOf(t, map[string]int{"in": 1})
+	c.fill(in(0), "a 1")
+	m := c.member("member")
+	r := newTestRunner(t, statelessPots(t), m, withoutNotes{m})
+	untilDrained(t, r, c, "in")
+	doubtful(m, landsAtOnce, unknown, 0, 0)
+	for range 2 {
+		if err := r.AdvanceTime(t.Context(), 10); !errors.Is(err, unknown) || r.mayRetry(err) {
+			t.Errorf("AdvanceTime = %v; want a lasting error with %v", err, unknown)
+		}
+	}
+	if got := c.values("out"); len(got) != 1 {
+		t.Errorf("outputs %v; want the one that took effect", got)
 	}
 }
 

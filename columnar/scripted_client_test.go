@@ -133,5 +133,5 @@ func (c *rangedConsumer) StartOffsets(context.Context, []TopicPartition) (map[To
 }
 
 func (c *rangedConsumer) EndOffsets(context.Context, []TopicPartition) (map[TopicPartition]int64, error) {
-	return c.ends, c.failWith["EndOffsets"]
+	return maps.Clone(c.ends), c.failWith["EndOffsets"]
 }

@@ -163,10 +163,11 @@ func (c *consumer) track(tp columnar.TopicPartition) {
 // Errors of the group and of single partitions are returned by a Poll that has
 // no records to return, so that no record is lost: [columnar.FencedError],
 // [columnar.RebalancedError], [columnar.OffsetOutOfRangeError],
-// [columnar.TopicError], [AccessError], and ctx's error. An outage that brokers
-// recover from by themselves is returned only after it lasted for 30 seconds,
-// a topic that brokers do not know after 5 seconds. An error that lasts is
-// returned about once a second.
+// [columnar.TopicError], [AccessError], and ctx's error. An outage of a partition
+// that brokers recover from by themselves is returned only after it lasted for 30
+// seconds, a topic that brokers do not know after 5 seconds. An error that lasts
+// is returned about once a second. One of the group is returned at once, and is
+// retriable where it passes.
 func (c *consumer) Poll(ctx context.Context, timeout time.Duration) (map[columnar.TopicPartition][]columnar.ConsumedRecord, error) {
 	if c.isClosing() {
 		return nil, fmt.Errorf("kafka: poll: %w", ErrClosed)
