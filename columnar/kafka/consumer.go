@@ -447,16 +447,20 @@ func (c *consumer) await(ends map[columnar.TopicPartition]int64) {
 	}
 }
 
-// reached reports whether no position is below its end.
-func (c *consumer) reached(ends map[columnar.TopicPartition]int64) bool {
+// behind returns the first partition that has not reached its end, or nil.
+func (c *consumer) behind(ends map[columnar.TopicPartition]int64) *columnar.IncompleteReadError {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for tp, end := range ends {
-		if p, ok := c.partitions[tp]; !ok || p.position < end {
-			return false
+	for _, tp := range sortedKeys(ends) {
+		position := unknown
+		if p, ok := c.partitions[tp]; ok {
+			position = p.position
+		}
+		if position < ends[tp] {
+			return &columnar.IncompleteReadError{Partition: tp, StableOffset: position, EndOffset: ends[tp]}
 		}
 	}
-	return true
+	return nil
 }
 
 func (c *consumer) listOffsets(ctx context.Context, which string, partitions []columnar.TopicPartition,

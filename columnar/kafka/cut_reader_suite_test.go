@@ -3,6 +3,7 @@
 package kafka_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -19,6 +20,7 @@ func init() {
 	suite = append(suite, []suiteTest{
 		{"cuts behind an open transaction are waited for", testHiddenCutsAreWaitedFor},
 		{"cut reader ends at a control record", testCutReaderEndsAtControlRecord},
+		{"publisher behind an open transaction says what it waits for", testPublisherNamesWhatItWaitsFor},
 	}...)
 }
 
@@ -70,17 +72,24 @@ func latestEpoch(t testing.TB, cuts *columnar.CutReader, group string) string {
 	return fmt.Sprintf("epoch %d", latest.Epoch)
 }
 
+// openTransaction leaves a transaction open on a barrier topic.
+func (c cluster) openTransaction(t testing.TB, topic string) *kgo.Client {
+	t.Helper()
+	foreign := c.client(t, kgo.TransactionalID(unique("foreign")))
+	if err := foreign.BeginTransaction(); err != nil {
+		t.Fatalf("begin: %v", err)
+	}
+	if err := foreign.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte{0, 0, 0, 1, 0, 1, 'x', 0, 0, 0, 0, 0, 0, 0, 1}}).FirstErr(); err != nil {
+		t.Fatalf("produce in the foreign transaction: %v", err)
+	}
+	return foreign
+}
+
 func testHiddenCutsAreWaitedFor(t *testing.T, c cluster) {
 	for _, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort} {
 		topic := c.topic(t, 1)
 		c.publishCut(t, topic, "audit", 1)
-		foreign := c.client(t, kgo.TransactionalID(unique("foreign")))
-		if err := foreign.BeginTransaction(); err != nil {
-			t.Fatalf("begin: %v", err)
-		}
-		if err := foreign.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte{0, 0, 0, 1, 0, 1, 'x', 0, 0, 0, 0, 0, 0, 0, 1}}).FirstErr(); err != nil {
-			t.Fatalf("produce in the foreign transaction: %v", err)
-		}
+		foreign := c.openTransaction(t, topic)
 		c.publishCut(t, topic, "audit", 2)
 
 		hasty := c.cutReader(t, topic, 0)
@@ -135,5 +144,27 @@ func testCutReaderEndsAtControlRecord(t *testing.T, c cluster) {
 	}
 	if got := latestEpoch(t, cuts, "audit"); got != "epoch 1" {
 		t.Errorf("the read ended with %s; want epoch 1", got)
+	}
+}
+
+func testPublisherNamesWhatItWaitsFor(t *testing.T, c cluster) {
+	in, barriers := c.topic(t, 1), unique("barriers")
+	p := c.publisher(t, "audit", barriers, []string{in})
+	foreign := c.openTransaction(t, barriers)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, err := p.Publish(ctx)
+	var incomplete *columnar.IncompleteReadError
+	if !errors.As(err, &incomplete) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Publish = %v; want an IncompleteReadError with the end of the context", err)
+	}
+	if diff := cmp.Diff(&columnar.IncompleteReadError{Partition: at(barriers, 0), StableOffset: 0, EndOffset: 1}, incomplete); diff != "" {
+		t.Errorf("error mismatch (-want +got):\n%s", diff)
+	}
+	if err := foreign.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatalf("end of the foreign transaction: %v", err)
+	}
+	if got := publish(t, p).Epoch; got != 1 {
+		t.Errorf("published epoch %d behind the transaction; want 1", got)
 	}
 }

@@ -215,11 +215,15 @@ func (s *StateStore) fetch(ctx context.Context, partition int, first, last int64
 	})
 }
 
-// readBeyond reads assigned partitions until their positions reach ends.
+// readBeyond reads assigned partitions until their positions reach ends. The
+// error of a context that ends before is a [columnar.IncompleteReadError] too.
 func (r *Reader) readBeyond(ctx context.Context, ends map[columnar.TopicPartition]int64, take func(columnar.ConsumedRecord)) error {
 	r.await(ends)
-	for !r.reached(ends) {
+	for left := r.behind(ends); left != nil; left = r.behind(ends) {
 		records, err := r.Poll(ctx, cutPollTimeout)
+		if isContext(err) {
+			return fmt.Errorf("%w: %w", left, err)
+		}
 		if err != nil {
 			return err
 		}
