@@ -146,7 +146,7 @@ func reads(t *testing.T, name string, options ...coordination.Option) []time.Dur
 			last = time.Now()
 			return nil
 		}
-		if _, err := coordination.AcquireLeadership(ctx, f, controller, member(t, name), options...); err != context.DeadlineExceeded {
+		if _, err := coordination.AcquireLeadership(ctx, f, controller, member(t, name), options...); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 	})
