@@ -39,6 +39,9 @@ import (
 // Every problem of the arguments and options is reported before the first call
 // to the transport.
 func AcquireLeadership(ctx context.Context, transport Transport, role Role, member MemberID, options ...Option) (*Leadership, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	e, err := newElector(transport, role, member, options)
 	if err != nil {
 		return nil, err

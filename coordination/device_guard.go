@@ -4,7 +4,6 @@ package coordination
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -50,7 +49,8 @@ type CredentialStore interface {
 // The device remembers the highest credential it accepted, durably, and
 // refuses every command of an earlier leadership.
 //
-// A DeviceGuard is safe for concurrent use by multiple goroutines.
+// A DeviceGuard is safe for concurrent use by multiple goroutines. The zero
+// value admits nothing; build one with [NewDeviceGuard].
 type DeviceGuard struct {
 	store CredentialStore
 
@@ -62,8 +62,11 @@ type DeviceGuard struct {
 
 // NewDeviceGuard builds a guard that goes on from what the store holds.
 func NewDeviceGuard(ctx context.Context, store CredentialStore) (*DeviceGuard, error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, err
+	}
 	if store == nil {
-		return nil, errors.New("coordination: the credential store is nil")
+		return nil, errNoStore
 	}
 	recorded, found, err := store.Load(ctx)
 	if err != nil {
@@ -94,6 +97,12 @@ func NewDeviceGuard(ctx context.Context, store CredentialStore) (*DeviceGuard, e
 // carries it out before it admits the command of a later leadership, or hands
 // the credential on to what does.
 func (g *DeviceGuard) Admit(ctx context.Context, credential Credential) error {
+	if g == nil || g.store == nil {
+		return errZeroGuard
+	}
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	if err := credential.check(); err != nil {
 		return fmt.Errorf("coordination: %w", err)
 	}

@@ -38,7 +38,7 @@ type elector struct {
 func newElector(transport Transport, role Role, member MemberID, options []Option) (*elector, error) {
 	switch {
 	case transport == nil:
-		return nil, errors.New("coordination: the transport is nil")
+		return nil, errNoTransport
 	case role == Role{}:
 		return nil, errZeroRole
 	case member == MemberID{}:

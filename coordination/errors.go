@@ -3,6 +3,7 @@
 package coordination
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -53,11 +54,41 @@ var ErrInvalidOption = errors.New("invalid option")
 // operator decides what the device accepts from then on.
 var ErrCredentialConflict = errors.New("the credential contradicts the recorded one")
 
-// Errors of a call that names nobody or nothing to talk to.
-var (
-	errZeroRole   = errors.New("coordination: the role is the zero value")
-	errZeroMember = errors.New("coordination: the member id is the zero value")
+// ErrInvalidArgument is matched by the error of a call that was given nobody
+// or nothing to work with: a nil transport, context or store, the zero role or
+// member, a value that its constructor did not build.
+var ErrInvalidArgument = errors.New("invalid argument")
+
+// argumentError says which argument of a call is missing.
+type argumentError string
+
+const (
+	errNoContext     argumentError = "the context is nil"
+	errNoTransport   argumentError = "the transport is nil"
+	errNoCoordinator argumentError = "the coordinator is nil"
+	errNoReader      argumentError = "the state reader is nil"
+	errNoRegistrar   argumentError = "the registrar is nil"
+	errNoStore       argumentError = "the credential store is nil"
+	errNoCallback    argumentError = "OnAcquired is nil"
+	errZeroRole      argumentError = "the role is the zero value"
+	errZeroMember    argumentError = "the member id is the zero value"
+	errZeroGuard     argumentError = "the device guard was not built by NewDeviceGuard"
+	errZeroBuilder   argumentError = "the role state builder is nil"
 )
+
+func (e argumentError) Error() string { return "coordination: " + string(e) }
+
+// Is reports whether target is [ErrInvalidArgument].
+func (argumentError) Is(target error) bool { return target == ErrInvalidArgument }
+
+// checkContext refuses a nil context, before something far from the caller
+// dereferences it.
+func checkContext(ctx context.Context) error {
+	if ctx == nil {
+		return errNoContext
+	}
+	return nil
+}
 
 // FormatError reports a malformed record of [StateTopic].
 type FormatError struct {

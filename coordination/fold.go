@@ -78,7 +78,8 @@ func BuildRoleState(role Role, records []StateRecord) (RoleState, error) {
 // earlier one and moves the member to the tail of the roster. A registration
 // tombstone removes the member. A lease tombstone clears the lease.
 //
-// A RoleStateBuilder is not safe for concurrent use.
+// A RoleStateBuilder is not safe for concurrent use. The zero value is of the
+// zero role, which has no records.
 type RoleStateBuilder struct {
 	role    Role
 	members map[MemberID]registrationSlot
@@ -106,7 +107,12 @@ func NewRoleStateBuilder(role Role) *RoleStateBuilder {
 }
 
 // Role returns the role that this fold collects.
-func (b *RoleStateBuilder) Role() Role { return b.role }
+func (b *RoleStateBuilder) Role() Role {
+	if b == nil {
+		return Role{}
+	}
+	return b.role
+}
 
 // Apply applies one record of the coordination partition. It drops a record of
 // another role, whose value it does not look at, so a caller folds a partition
@@ -118,6 +124,9 @@ func (b *RoleStateBuilder) Role() Role { return b.role }
 // builder takes the record kind and the registered member from the key, and
 // neither from the value.
 func (b *RoleStateBuilder) Apply(record StateRecord) error {
+	if b == nil {
+		return errZeroBuilder
+	}
 	if err := b.apply(record); err != nil {
 		return fmt.Errorf("coordination: %w", err)
 	}
@@ -174,6 +183,9 @@ func (b *RoleStateBuilder) applyRegistration(member MemberID, record StateRecord
 // Build returns the role state, with the roster in offset order. The caller
 // owns it: later calls of Apply do not change it.
 func (b *RoleStateBuilder) Build() RoleState {
+	if b == nil {
+		return RoleState{Roster: []RosterEntry{}}
+	}
 	state := RoleState{Roster: make([]RosterEntry, 0, len(b.members))}
 	for _, slot := range b.members {
 		if !slot.removed {

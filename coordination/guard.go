@@ -17,7 +17,7 @@ import (
 //
 // A GuardedWriter is safe for concurrent use by multiple goroutines. Writes of
 // one leadership take turns, with each other and with the renewals of the
-// lease.
+// lease. The zero value, like a nil one, writes nothing.
 type GuardedWriter struct {
 	leadership *Leadership
 	writer     RecordWriter
@@ -27,6 +27,9 @@ type GuardedWriter struct {
 // leadership is the newest of its role. It fails for a transport that is not a
 // [RecordWriter].
 func (l *Leadership) Guard() (*GuardedWriter, error) {
+	if l.orNobody() == nobody {
+		return nil, nobody.reason
+	}
 	writer, ok := l.elector.transport.(RecordWriter)
 	if !ok {
 		return nil, l.elector.failed("guard", fmt.Errorf("%w: the transport writes no guarded records", errors.ErrUnsupported))
@@ -51,7 +54,13 @@ func (l *Leadership) Guard() (*GuardedWriter, error) {
 // A write that takes as long as the lease delays its renewal; keep
 // transactions short.
 func (w *GuardedWriter) Write(ctx context.Context, records ...GuardedRecord) error {
-	l := w.leadership
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	if w == nil {
+		return nobody.reason
+	}
+	l := w.leadership.orNobody()
 	if err := l.ended(); err != nil {
 		return err
 	}

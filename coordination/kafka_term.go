@@ -300,13 +300,22 @@ func (m *kafkaTerm) covers(token FencingToken) bool {
 	return slices.Contains(m.ids, token.producerID) && token.producerEpoch >= first && token.producerEpoch <= last
 }
 
+// term returns the term of a role that started with a token.
+func (t *KafkaTransport) term(role Role, minted FencingToken) (*kafkaTerm, bool) {
+	if !t.built() {
+		return nil, false
+	}
+	term, err := t.terms.find(minted)
+	return term, err == nil && term.role == role
+}
+
 // CurrentToken returns the pair that the coordinator holds for the leadership
 // that started with the minted token, as the last acknowledged write left it.
 // It reports false for a token that this transport did not mint, released or
 // saw superseded.
 func (t *KafkaTransport) CurrentToken(role Role, minted FencingToken) (FencingToken, bool) {
-	term, err := t.terms.find(minted)
-	if err != nil || term.role != role {
+	term, known := t.term(role, minted)
+	if !known {
 		return NoEpoch, false
 	}
 	return term.pair(), true
@@ -317,8 +326,8 @@ func (t *KafkaTransport) CurrentToken(role Role, minted FencingToken) (FencingTo
 // through it, or a broker said so. The channel of a token that the transport
 // does not know is closed.
 func (t *KafkaTransport) Superseded(role Role, minted FencingToken) <-chan struct{} {
-	term, err := t.terms.find(minted)
-	if err != nil || term.role != role {
+	term, known := t.term(role, minted)
+	if !known {
 		closed := make(chan struct{})
 		close(closed)
 		return closed
@@ -330,7 +339,7 @@ func (t *KafkaTransport) Superseded(role Role, minted FencingToken) <-chan struc
 // more. A write that is in flight goes on, and a later one is answered as if
 // the token were superseded. Release does not block.
 func (t *KafkaTransport) Release(role Role, minted FencingToken) {
-	if t.terms.release(role, minted) {
+	if t.built() && t.terms.release(role, minted) {
 		t.forgetCoordinator(role)
 	}
 }

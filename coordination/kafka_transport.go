@@ -40,7 +40,7 @@ const closeGrace = 5 * time.Second
 // [*TransactionTimeoutError], or wrap one of the sentinels of this package.
 //
 // A KafkaTransport is safe for concurrent use by multiple goroutines. Its
-// owner closes it.
+// owner closes it. The zero value, like a nil one, is a closed transport.
 type KafkaTransport struct {
 	clients kafkaClients
 	lease   LeaseConfig
@@ -120,6 +120,9 @@ func NewKafkaTransportWithOptions(lease LeaseConfig, options KafkaOptions) (*Kaf
 // ends at its next renewal, and standbys wait for the deadline of its lease.
 // A second Close does nothing; a concurrent one waits for the first.
 func (t *KafkaTransport) Close() {
+	if !t.built() {
+		return
+	}
 	t.shut.Do(func() {
 		t.mu.Lock()
 		t.closed = true
@@ -140,9 +143,18 @@ func (t *KafkaTransport) Close() {
 	})
 }
 
+// built reports whether a constructor made the transport.
+func (t *KafkaTransport) built() bool { return t != nil && t.cancel != nil }
+
 // enter begins a call. The context it returns ends with the one of the caller
 // and with the transport.
 func (t *KafkaTransport) enter(ctx context.Context) (context.Context, func(), error) {
+	if err := checkContext(ctx); err != nil {
+		return nil, nil, err
+	}
+	if !t.built() {
+		return nil, nil, fmt.Errorf("kafka: %w: it was not built by NewKafkaTransport", ErrTransportClosed)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -197,6 +209,9 @@ func (m EpochMode) String() string {
 // [EpochModeTracking] from the next mint on, which does for both; brokers of a
 // transaction protocol without moving epochs are out of the question.
 func (t *KafkaTransport) Mode() EpochMode {
+	if !t.built() {
+		return EpochModeUnknown
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mode

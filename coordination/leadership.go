@@ -27,7 +27,8 @@ import (
 //
 // A Leadership that is dropped without [Leadership.Resign] keeps renewing.
 //
-// A Leadership is safe for concurrent use by multiple goroutines.
+// A Leadership is safe for concurrent use by multiple goroutines. The zero
+// value, like a nil one, is a leadership that is over, of nobody.
 type Leadership struct {
 	elector *elector
 	minted  FencingToken
@@ -82,15 +83,38 @@ func (l *Leadership) start() {
 	go l.watch(superseded)
 }
 
+// nobody is what a Leadership that no acquisition returned stands for.
+var nobody = func() *Leadership {
+	l := &Leadership{
+		elector: &elector{timekeeper: newTimekeeper(SystemClock{})},
+		minted:  NoEpoch,
+		done:    make(chan struct{}),
+		reason:  fmt.Errorf("coordination: the leadership was not acquired: %w", ErrNotHeld),
+	}
+	l.held.Store(new(grant))
+	l.token.Store(&l.minted)
+	l.offset.Store(-1)
+	close(l.done)
+	return l
+}()
+
+// orNobody returns the leadership to ask.
+func (l *Leadership) orNobody() *Leadership {
+	if l == nil || l.elector == nil {
+		return nobody
+	}
+	return l
+}
+
 // Role returns the role that this member holds.
-func (l *Leadership) Role() Role { return l.elector.role }
+func (l *Leadership) Role() Role { return l.orNobody().elector.role }
 
 // Member returns the member that holds the role.
-func (l *Leadership) Member() MemberID { return l.elector.member }
+func (l *Leadership) Member() MemberID { return l.orNobody().elector.member }
 
 // Partition returns the partition of the coordination topic that holds every
 // record of the role.
-func (l *Leadership) Partition() TopicPartition { return l.elector.at }
+func (l *Leadership) Partition() TopicPartition { return l.orNobody().elector.at }
 
 // Token returns the quorum-minted proof of this leadership. It is the pair
 // that [DescribeLeadership] reports until another member takes the role.
@@ -98,7 +122,7 @@ func (l *Leadership) Partition() TopicPartition { return l.elector.at }
 // It is constant, unless the brokers advance the epoch with every transaction
 // and the transport tracks them; it is then the pair after the last
 // acknowledged write, and it has moved on when [Leadership.Renew] returns.
-func (l *Leadership) Token() FencingToken { return *l.token.Load() }
+func (l *Leadership) Token() FencingToken { return *l.orNobody().token.Load() }
 
 // track takes over the pair that the coordinator holds for the leadership
 // after a write, where the transport tells. It runs with the turn.
@@ -113,7 +137,7 @@ func (l *Leadership) track() {
 }
 
 // MintedToken returns the token that the leadership started with.
-func (l *Leadership) MintedToken() FencingToken { return l.minted }
+func (l *Leadership) MintedToken() FencingToken { return l.orNobody().minted }
 
 // Sequence returns a number that grows strictly from one leadership of the
 // role to the next: the offset of the first lease record of this leadership in
@@ -122,17 +146,17 @@ func (l *Leadership) MintedToken() FencingToken { return l.minted }
 // its partition count and its log are kept.
 //
 // It is -1 while the transport did not report an offset.
-func (l *Leadership) Sequence() int64 { return l.offset.Load() }
+func (l *Leadership) Sequence() int64 { return l.orNobody().offset.Load() }
 
 // Lease returns the lease record that was acknowledged last.
-func (l *Leadership) Lease() Lease { return l.held.Load().timing.lease }
+func (l *Leadership) Lease() Lease { return l.orNobody().held.Load().timing.lease }
 
 // Done returns a channel that closes when the leadership ends.
 // [Leadership.Err] says why.
 //
 // A write of this member may be in flight when Done closes. Done says to start
 // no more work; only the answer to a write says whether it took place.
-func (l *Leadership) Done() <-chan struct{} { return l.done }
+func (l *Leadership) Done() <-chan struct{} { return l.orNobody().done }
 
 // Err returns the reason the leadership ended, and nil while it holds. The
 // first reason stays. The error of a fence matches [ErrFenced], the error of a
@@ -140,6 +164,7 @@ func (l *Leadership) Done() <-chan struct{} { return l.done }
 // [ErrLeaseExpired] and the last failure of a renewal. When the transport was
 // closed, the error matches [ErrTransportClosed].
 func (l *Leadership) Err() error {
+	l = l.orNobody()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reason
@@ -203,6 +228,7 @@ func (l *Leadership) take(ctx context.Context) (pass func(), err error) {
 // The instant bounds trust and proves nothing. A process can be suspended
 // between the check and the action.
 func (l *Leadership) SafeUntil() int64 {
+	l = l.orNobody()
 	return l.held.Load().safeUntil(l.elector.now(), l.elector.tolerance)
 }
 
@@ -211,6 +237,7 @@ func (l *Leadership) SafeUntil() int64 {
 // leadership ended, and one that matches [ErrLeaseExpired] in between. It
 // makes no call to the transport.
 func (l *Leadership) Check() error {
+	l = l.orNobody()
 	if err := l.ended(); err != nil {
 		return err
 	}
@@ -224,6 +251,7 @@ func (l *Leadership) Check() error {
 // device outside Kafka, which checks it with a [DeviceGuard]. It fails as
 // [Leadership.Check] does, and for a transport that reports no offsets.
 func (l *Leadership) Credential() (Credential, error) {
+	l = l.orNobody()
 	if err := l.Check(); err != nil {
 		return Credential{}, err
 	}
@@ -240,6 +268,10 @@ func (l *Leadership) Credential() (Credential, error) {
 // be out of date when it arrives: use it to refuse an action and never to
 // permit one.
 func (l *Leadership) Verify(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	l = l.orNobody()
 	if err := l.ended(); err != nil {
 		return err
 	}

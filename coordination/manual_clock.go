@@ -17,14 +17,14 @@ import (
 //
 // A ManualClock is safe for concurrent use by multiple goroutines, so a test
 // shares one clock between a holder and its challengers and moves them all
-// together. The zero value is not usable; build one with [NewManualClock].
+// together. The zero value reads the epoch, 1 January 1970.
 type ManualClock struct {
 	mu      sync.Mutex // guards the fields below
 	now     int64
 	elapsed time.Duration
 	waits   []*manualWait // in order of due, then of arrival
 	idle    int           // the waits that bound nothing
-	changed chan struct{} // closed and replaced when waits changes
+	changed chan struct{} // closed when waits changes; nil when nobody waits for that
 }
 
 type manualWait struct {
@@ -41,7 +41,7 @@ var (
 // NewManualClock builds a clock that reads this instant, in milliseconds since
 // the Unix epoch.
 func NewManualClock(nowMillis int64) *ManualClock {
-	return &ManualClock{now: nowMillis, changed: make(chan struct{})}
+	return &ManualClock{now: nowMillis}
 }
 
 // NowMillis returns the instant the clock reads.
@@ -153,9 +153,16 @@ func (c *ManualClock) Waiters() int {
 // test moves the clock only when the code under test waits for it. It returns
 // the error of the context when the context ends first.
 func (c *ManualClock) BlockUntil(ctx context.Context, waiters int) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
 	for {
 		c.mu.Lock()
-		reached, changed := c.idle >= waiters, c.changed
+		reached := c.idle >= waiters
+		if c.changed == nil {
+			c.changed = make(chan struct{})
+		}
+		changed := c.changed
 		c.mu.Unlock()
 		if reached {
 			return nil
@@ -176,6 +183,8 @@ func (c *ManualClock) changedWaits() {
 			c.idle++
 		}
 	}
-	close(c.changed)
-	c.changed = make(chan struct{})
+	if c.changed != nil {
+		close(c.changed)
+		c.changed = nil
+	}
 }

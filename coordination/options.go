@@ -188,7 +188,7 @@ func WithChallengeStagger(stagger time.Duration) Option {
 // passes [NewManualClock] and drives every wait by hand.
 func WithClock(clock Clock) Option {
 	return func(s *settings) error {
-		if clock == nil {
+		if manual, ok := clock.(*ManualClock); clock == nil || ok && manual == nil {
 			return errors.New("clock must not be nil")
 		}
 		s.clock = clock

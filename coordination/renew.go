@@ -17,6 +17,10 @@ import (
 // included, leaves the leadership as it is. After the end, Renew makes no call
 // and returns an error that matches [ErrNotHeld] and the reason.
 func (l *Leadership) Renew(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	l = l.orNobody()
 	if err := l.ended(); err != nil {
 		return err
 	}

@@ -24,6 +24,12 @@ import (
 // until another member mints. A caller finishes its work before it resigns.
 // The member stays in the roster; [Leadership.Leave] removes it.
 func (l *Leadership) Resign(ctx context.Context) error {
+	if err := checkContext(ctx); err != nil {
+		return err
+	}
+	if l.orNobody() == nobody {
+		return nobody.reason
+	}
 	l.end("resigned", ErrNotHeld)
 	l.mu.Lock()
 	resigned := l.resigned
@@ -58,6 +64,9 @@ func (l *Leadership) Resign(ctx context.Context) error {
 // ended before. The errors of both steps are joined.
 func (l *Leadership) Leave(ctx context.Context) error {
 	resigned := l.Resign(ctx)
+	if ctx == nil || l.orNobody() == nobody {
+		return resigned
+	}
 	write, cancel := withGrace(ctx, l.elector.finalBound())
 	defer cancel()
 	return errors.Join(resigned, l.elector.deregister(write, l.elector.member))

@@ -4,7 +4,6 @@ package coordination
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -18,8 +17,10 @@ import (
 // When ctx ends first, the registration may or may not be removed.
 func Deregister(ctx context.Context, registrar Registrar, role Role, member MemberID, options ...Option) error {
 	switch {
+	case ctx == nil:
+		return errNoContext
 	case registrar == nil:
-		return errors.New("coordination: the registrar is nil")
+		return errNoRegistrar
 	case role == Role{}:
 		return errZeroRole
 	case member == MemberID{}:
@@ -53,7 +54,7 @@ func PruneRoster(ctx context.Context, roster Roster, role Role, olderThan time.D
 	if olderThan < 0 {
 		return nil, fmt.Errorf("coordination: role %q: age %v must not be negative", role, olderThan)
 	}
-	w, err := newWatcher(roster, role, options)
+	w, err := newWatcher(ctx, roster, role, options)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,10 @@ type Callbacks struct {
 // member.
 func Run(ctx context.Context, transport Transport, role Role, member MemberID, callbacks Callbacks, options ...Option) error {
 	if callbacks.OnAcquired == nil {
-		return errors.New("coordination: OnAcquired is nil")
+		return errNoCallback
+	}
+	if err := checkContext(ctx); err != nil {
+		return err
 	}
 	e, err := newElector(transport, role, member, options)
 	if err != nil {

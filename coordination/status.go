@@ -4,7 +4,6 @@ package coordination
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -33,8 +32,10 @@ type LeadershipStatus struct {
 // on its own, to permit a side effect.
 func DescribeLeadership(ctx context.Context, coordinator Coordinator, role Role) (LeadershipStatus, error) {
 	switch {
+	case ctx == nil:
+		return LeadershipStatus{}, errNoContext
 	case coordinator == nil:
-		return LeadershipStatus{}, errors.New("coordination: the coordinator is nil")
+		return LeadershipStatus{}, errNoCoordinator
 	case role == Role{}:
 		return LeadershipStatus{}, errZeroRole
 	}
@@ -77,7 +78,7 @@ func (s LeadershipStatus) String() string {
 // roster and the lease of that role. A tool that reports the state of a
 // cluster calls it, and it takes no epoch.
 func DescribeRoleState(ctx context.Context, reader StateReader, role Role, options ...Option) (RoleState, error) {
-	w, err := newWatcher(reader, role, options)
+	w, err := newWatcher(ctx, reader, role, options)
 	if err != nil {
 		return RoleState{}, err
 	}

@@ -4,7 +4,6 @@ package coordination
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -54,7 +53,7 @@ func (c LeaderChange) differs(other LeaderChange) bool {
 // coordinator.
 func Watch(ctx context.Context, reader StateReader, role Role, options ...Option) iter.Seq2[LeaderChange, error] {
 	return func(yield func(LeaderChange, error) bool) {
-		w, err := newWatcher(reader, role, options)
+		w, err := newWatcher(ctx, reader, role, options)
 		if err != nil {
 			yield(LeaderChange{}, err)
 			return
@@ -90,10 +89,12 @@ type watcher struct {
 	at     TopicPartition
 }
 
-func newWatcher(reader StateReader, role Role, options []Option) (*watcher, error) {
+func newWatcher(ctx context.Context, reader StateReader, role Role, options []Option) (*watcher, error) {
 	switch {
+	case ctx == nil:
+		return nil, errNoContext
 	case reader == nil:
-		return nil, errors.New("coordination: the state reader is nil")
+		return nil, errNoReader
 	case role == Role{}:
 		return nil, errZeroRole
 	}
