@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,15 +277,12 @@ func TestOneRoundRunsAtATime(t *testing.T) {
 
 func TestPartitionsRunInParallelWithOutputsInOrder(t *testing.T) {
 	const partitions = 4
-	meet := make(chan struct{}, partitions)
-	all := make(chan struct{})
+	var met sync.WaitGroup
+	met.Add(partitions)
 	topology := through(t, "meet", func() Processor {
 		return ProcessorFunc(func(ctx *Context, batch arrow.RecordBatch) error {
-			meet <- struct{}{}
-			if len(meet) == partitions {
-				close(all)
-			}
-			<-all
+			met.Done()
+			met.Wait()
 			ctx.Forward(batch)
 			return nil
 		})
