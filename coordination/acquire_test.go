@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -354,53 +355,57 @@ func TestCancelledCallMatchesTheContext(t *testing.T) {
 // A context that ends right after the mint does not leave an epoch behind that
 // nobody uses: the lease is written, and the role is given up in order.
 func TestCancelAfterTheMintResigns(t *testing.T) {
-	f := newFixture(t, 1000)
-	ctx, cancel := context.WithCancel(t.Context())
-	f.onWrite = func(write context.Context, n int) error {
-		if n == 1 {
-			cancel()
+	synctest.Test(t, func(t *testing.T) { // in which the grace of a second does not lapse
+		f := newFixture(t, 1000)
+		ctx, cancel := context.WithCancel(t.Context())
+		f.onWrite = func(write context.Context, n int) error {
+			if n == 1 {
+				cancel()
+			}
+			return write.Err()
 		}
-		return write.Err()
-	}
-	var told []string
-	observer := coordination.Observer{
-		Acquired: func(*coordination.Leadership) { told = append(told, "acquired") },
-		Ended:    func(*coordination.Leadership, error) { told = append(told, "ended") },
-	}
-	l, err := coordination.AcquireLeadership(ctx, f.fake, f.role, member(t, "node-1"), f.options(coordination.WithObserver(observer))...)
-	if l != nil || err != context.Canceled {
-		t.Errorf("leadership %v, error %v, want context.Canceled itself", l, err)
-	}
-	if len(told) != 0 {
-		t.Errorf("the observers were told %q of a leadership that nobody had", told)
-	}
-	leases := f.leases(t, f.at, f.role)
-	if len(leases) != 2 || leases[0] == nil || leases[1] != nil {
-		t.Errorf("lease records %v, want a lease and a tombstone", leases)
-	}
+		var told []string
+		observer := coordination.Observer{
+			Acquired: func(*coordination.Leadership) { told = append(told, "acquired") },
+			Ended:    func(*coordination.Leadership, error) { told = append(told, "ended") },
+		}
+		l, err := coordination.AcquireLeadership(ctx, f.fake, f.role, member(t, "node-1"), f.options(coordination.WithObserver(observer))...)
+		if l != nil || err != context.Canceled {
+			t.Errorf("leadership %v, error %v, want context.Canceled itself", l, err)
+		}
+		if len(told) != 0 {
+			t.Errorf("the observers were told %q of a leadership that nobody had", told)
+		}
+		leases := f.leases(t, f.at, f.role)
+		if len(leases) != 2 || leases[0] == nil || leases[1] != nil {
+			t.Errorf("lease records %v, want a lease and a tombstone", leases)
+		}
+	})
 }
 
 func TestDeregisterOnCancel(t *testing.T) {
-	f := newFixture(t, 1000)
-	f.register(f.at, f.role, member(t, "node-1"), 100)
-	f.grant(f.at, f.role, member(t, "node-1"), 0, 30000)
-	ctx, cancel := context.WithCancel(t.Context())
-	waiting := f.compete(ctx, t, "node-2", coordination.WithDeregisterOnCancel())
-	f.await(t, "append", 1)
-	if err := f.clock.BlockUntil(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	if o := receive(t, waiting); o.err != context.Canceled {
-		t.Errorf("error %v, want context.Canceled itself", o.err)
-	}
-	state, err := coordination.DescribeRoleState(t.Context(), f.fake, f.role, f.options()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, found := state.Entry(member(t, "node-2")); found || len(state.Roster) != 1 {
-		t.Errorf("roster %v, want node-1 alone", state.Roster)
-	}
+	synctest.Test(t, func(t *testing.T) { // in which the grace of a second does not lapse
+		f := newFixture(t, 1000)
+		f.register(f.at, f.role, member(t, "node-1"), 100)
+		f.grant(f.at, f.role, member(t, "node-1"), 0, 30000)
+		ctx, cancel := context.WithCancel(t.Context())
+		waiting := f.compete(ctx, t, "node-2", coordination.WithDeregisterOnCancel())
+		f.await(t, "append", 1)
+		if err := f.clock.BlockUntil(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if o := receive(t, waiting); o.err != context.Canceled {
+			t.Errorf("error %v, want context.Canceled itself", o.err)
+		}
+		state, err := coordination.DescribeRoleState(t.Context(), f.fake, f.role, f.options()...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, found := state.Entry(member(t, "node-2")); found || len(state.Roster) != 1 {
+			t.Errorf("roster %v, want node-1 alone", state.Roster)
+		}
+	})
 }
 
 func TestDuplicateMemberIsReported(t *testing.T) {
