@@ -196,7 +196,7 @@ func (c contest) run(t *testing.T, s *stage) {
 	config.Topic, config.Member = "", "node-last"
 	last := startHere(false)(t, s, rand.New(rand.NewPCG(seed, 0)), config)
 	t.Cleanup(last.close)
-	if err := (contest{}).term(h, c.rivals, 0, last, rand.New(rand.NewPCG(seed, 0))); err != nil {
+	if err := (contest{lease: c.lease}).term(h, c.rivals, 0, last, rand.New(rand.NewPCG(seed, 0))); err != nil {
 		t.Errorf("the last rival: %v", err)
 	}
 	if err := h.check(); err != nil {
@@ -243,6 +243,7 @@ func (c contest) term(h *history, m, term int, x contestant, random *rand.Rand) 
 		return err
 	}
 	h.record(m, step{mint: true, token: token}, called, accepted)
+	began := time.Now()
 	for n := range 1 + random.IntN(4) {
 		write := step{token: token, value: fmt.Sprintf("%d.%d.%d", m, term, n)}
 		order := rivalOrder{Do: writeValue, Value: write.value, Timeout: patience}
@@ -256,6 +257,11 @@ func (c contest) term(h *history, m, term int, x contestant, random *rand.Rand) 
 			return nil
 		}
 		h.record(m, write, called, a.Outcome)
+		if a.Fenced && time.Since(began) >= c.lease {
+			// The coordinator may have ended a transaction at its timeout, and
+			// moved the epoch for that.
+			h.record(m, step{mint: true, token: coordination.NoEpoch}, called, open)
+		}
 		if a.Fenced {
 			return nil
 		}
