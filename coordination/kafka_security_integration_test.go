@@ -313,7 +313,7 @@ func permissions(t *testing.T, open, s *stage) {
 	t.Run("withdrawn from a holder", func(t *testing.T) {
 		x := ruled{topic: open.compacted(t, 1), commands: unique("commands"), role: role(t, unique("role"))}
 		open.allow(t, kafkatest.SASLUser, x.full()...)
-		lease := leaseConfig(t, 2*time.Second, 500*time.Millisecond, time.Second)
+		lease := leaseConfig(t, 15*time.Second, 3*time.Second, time.Second)
 		l := acquire(t, s.transport(t, lease), x.role, "node-1", x.topic, coordination.WithLeaseConfig(lease), coordination.WithPollInterval(100*time.Millisecond))
 		open.withdraw(t, x.id(kmsg.ACLOperationWrite))
 		var denied *coordination.AuthorizationError

@@ -153,7 +153,9 @@ func (s *stage) describe(tb testing.TB, role coordination.Role) coordination.Fen
 	tb.Helper()
 	ask := kmsg.NewPtrDescribeTransactionsRequest()
 	ask.TransactionalIDs = []string{role.String()}
-	answer, err := ask.RequestWith(within(tb, patience), s.client(tb))
+	client := s.client(tb)
+	defer client.Close()
+	answer, err := ask.RequestWith(within(tb, patience), client)
 	if err != nil {
 		tb.Fatalf("describe %s: %v", role, err)
 	}
