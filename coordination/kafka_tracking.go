@@ -29,8 +29,8 @@ func follows(pair, before FencingToken) bool {
 }
 
 // follow moves the term on to the pair that the coordinator answered a commit
-// with. An answer to a request that was sent before without an answer counts
-// only if the log shows that the commit is the one of this term.
+// with. Unless the answer is proof by itself, it counts only if the log shows
+// that the commit is the one of this term.
 func (x *transaction) follow(ctx context.Context, next FencingToken, repeated bool) error {
 	current := x.term.pair()
 	if next.producerID < 0 || next == current {
@@ -39,7 +39,7 @@ func (x *transaction) follow(ctx context.Context, next FencingToken, repeated bo
 	if !follows(next, current) {
 		return x.inDoubt(x.fenced("EndTxn", kerr.ProducerFenced.Code))
 	}
-	if repeated {
+	if repeated || !x.answersOwn(ctx) {
 		trace, err := x.trace(ctx, next)
 		if err != nil {
 			x.term.ending = endingCommit
@@ -55,6 +55,20 @@ func (x *transaction) follow(ctx context.Context, next FencingToken, repeated bo
 	}
 	x.adopt(next)
 	return nil
+}
+
+// answersOwn reports whether the first answer to a commit is about the
+// transaction that it was sent for. Some coordinators answer a member whose
+// transaction a mint has aborted as if it repeated the commit of the new member,
+// with that one's pair. Apache Kafka does not (TransactionCoordinator.endTransaction
+// looks at the state and at the version of the last commit), and is known by the
+// states that it tells.
+func (x *transaction) answersOwn(ctx context.Context) bool {
+	if !x.tellsStates() {
+		// Right after a commit there is a state to tell. Failing that, the log shows.
+		_, _, _ = x.look(ctx, x.term.role)
+	}
+	return x.tellsStates()
 }
 
 // adopt makes a pair the one of the term. Sequence numbers start again, and

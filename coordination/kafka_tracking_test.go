@@ -219,6 +219,30 @@ func TestKafkaTransportFollowsALostAnswerOnlyOnEvidence(t *testing.T) {
 	}
 }
 
+// A coordinator may take the commit of a member whose transaction a mint aborted
+// for a repeated one of the new member, and answer it with that one's epoch. Both
+// would write under it.
+func TestKafkaTransportTakesNoSuccessorsEpochForItsOwn(t *testing.T) {
+	plain, network, r := fakeStage(t), newLossy(), role(t, "controller")
+	client := plain.client(t)
+	network.interpose(kmsg.EndTxn, pinnedEnd, func() { plain.advance(t, client, r) })
+	topic := plain.compacted(t, 1)
+	transport, other := network.over(plain).transport(t, standardConfig(t)), plain.transport(t, standardConfig(t))
+	minted := tracked(t, transport, r, topic)
+	var once sync.Once
+	network.interpose(kmsg.Produce, pinnedProduce, func() { once.Do(func() { mintAndWrite(t, other, r, topic) }) })
+	err := transport.WriteRecords(within(t, patience), r, minted, []coordination.GuardedRecord{{Topic: topic, Key: []byte("lease"), Value: []byte("late")}})
+	if !errors.Is(err, coordination.ErrFenced) || errors.Is(err, coordination.ErrOutcomeUnknown) {
+		t.Errorf("the write that a mint aborted: %v, want ErrFenced alone", err)
+	}
+	if current, known := transport.CurrentToken(r, minted); known {
+		t.Errorf("the deposed member goes on under %s, the coordinator holds %s", current, plain.describe(t, r))
+	}
+	if diff := cmp.Diff([]string{"probe", "of another"}, plain.visible(t, topic, 0)); diff != "" {
+		t.Errorf("committed leases mismatch (-want +got):\n%s", diff)
+	}
+}
+
 // tracked mints an epoch over a transport that knows that the epoch moves. It
 // gives a term up to find that out.
 func tracked(t *testing.T, transport *coordination.KafkaTransport, r coordination.Role, topic string) coordination.FencingToken {

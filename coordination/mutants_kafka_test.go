@@ -238,6 +238,13 @@ var kafkaMutants = []mutant{
 		says:  "want fenced true",
 	},
 	{
+		name: "the answer to a commit is proof at every coordinator", file: "kafka_tracking.go",
+		old:   "if repeated || !x.answersOwn(ctx) {",
+		new:   "if repeated {",
+		tests: "TestKafkaTransportTakesNoSuccessorsEpochForItsOwn",
+		says:  "the deposed member goes on under",
+	},
+	{
 		name: "adopted epochs go on with the old sequence", file: "kafka_tracking.go",
 		old:   "\tclear(x.term.sequences)\n",
 		new:   "",
