@@ -17,8 +17,7 @@ func reinterpreted[T uint64](words []int64) []T {
 
 // arithmetic computes an operator on operands of one kind.
 func (b *boundExpression) arithmetic(result, left, right *vector, rows int, ignored []bool) error {
-	if left.kind == anyKind || right.kind == anyKind {
-		result.kind = anyKind
+	if b.kind == anyKind {
 		if result.nulls == nil {
 			result.nulls = make([]bool, rows)
 		}

@@ -14,7 +14,7 @@ import (
 // make sense.
 func randomExpression(r *rand.Rand, depth int) Expression {
 	if depth == 0 || r.IntN(8) == 0 {
-		columns := []string{"i", "j", "u", "f", "s", "b", "t", "d", "at", "l", "k", "g", TombstoneColumn}
+		columns := []string{"i", "j", "u", "f", "s", "b", "t", "d", "at", "l", "k", "g", "z", TombstoneColumn}
 		literals := []any{nil, 0, 1, -1, 7, uint64(1 << 63), 1.5, "", "abc", []byte("b"), true, false}
 		if r.IntN(3) == 0 {
 			return Literal(literals[r.IntN(len(literals))])

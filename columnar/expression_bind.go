@@ -63,7 +63,7 @@ func (b *boundExpression) settle(schema *arrow.Schema) error {
 		if err := b.unify(0, 1); err != nil {
 			return err
 		}
-		if b.args[0].kind == nestedKind {
+		if b.args[0].kind == nestedKind || b.args[1].kind == nestedKind {
 			return fmt.Errorf("cannot compare values that are %s", nestedKind)
 		}
 	case opAnd, opOr, opNot:
@@ -84,7 +84,7 @@ func (b *boundExpression) settle(schema *arrow.Schema) error {
 		if err := b.unify(1, 2); err != nil {
 			return err
 		}
-		if b.args[1].kind == nestedKind {
+		if b.args[1].kind == nestedKind || b.args[2].kind == nestedKind {
 			return fmt.Errorf("cannot choose between values that are %s", nestedKind)
 		}
 		for _, branch := range b.args[1:] {
@@ -272,6 +272,21 @@ func (b *boundExpression) settleArithmetic() error {
 	}
 	left, right := b.args[0], b.args[1]
 	b.kind, b.scale = left.kind, left.scale
+	if b.kind == anyKind {
+		b.kind, b.scale = right.kind, right.scale
+	}
+	if err := b.settleOperator(left, right); err != nil {
+		return err
+	}
+	if left.kind == anyKind || right.kind == anyKind {
+		b.kind, b.scale = anyKind, 0
+	}
+	return nil
+}
+
+// settleOperator checks that the operator is defined for the kind of its
+// operands, and sets the scale of its result.
+func (b *boundExpression) settleOperator(left, right *boundExpression) error {
 	switch b.kind {
 	case anyKind, intKind, uintKind:
 		return nil

@@ -18,7 +18,7 @@ import (
 var expressionSchema = fields(
 	"i", int64Type, "j", int32Type, "u", uint64Type, "f", floatType, "s", textType, "b", arrow.BinaryTypes.Binary,
 	"t", arrow.FixedWidthTypes.Boolean, "d", &arrow.Decimal128Type{Precision: 10, Scale: 2}, "at", arrow.FixedWidthTypes.Timestamp_ms,
-	"l", arrow.ListOf(int64Type), "k", &arrow.DictionaryType{IndexType: int8Type, ValueType: textType}, "g", arrow.PrimitiveTypes.Float32,
+	"l", arrow.ListOf(int64Type), "k", &arrow.DictionaryType{IndexType: int8Type, ValueType: textType}, "g", arrow.PrimitiveTypes.Float32, "z", arrow.Null,
 )
 
 var expressionRows = []string{
@@ -58,6 +58,10 @@ func TestExpressionValues(t *testing.T) {
 		{j, []string{"-4", "2", null}, int32Type},
 		{Literal(5), []string{"5", "5", "5"}, int64Type},
 		{Literal(nil), []string{null, null, null}, arrow.Null},
+		{Column("d").Mul(Literal(1).Div(Literal(nil))), []string{null, null, null}, arrow.Null},
+		{Literal(uint64(1) << 63).Sub(Literal(nil)).Add(Literal(1.5)), []string{null, null, null}, arrow.Null},
+		{Column("u").Add(Column("z")).Less(Column("f")), []string{null, null, null}, arrow.FixedWidthTypes.Boolean},
+		{If(Column("t"), Column("z").Mul(Literal(2)), Column("f")), []string{null, "-0", null}, floatType},
 		{Literal(uint64(math.MaxUint64)), []string{"18446744073709551615", "18446744073709551615", "18446744073709551615"}, uint64Type},
 		{Literal("x").Equal("x"), []string{"true", "true", "true"}, arrow.FixedWidthTypes.Boolean},
 		{i.Add(j), []string{"2", "-5", null}, int64Type},
@@ -168,6 +172,9 @@ func TestExpressionErrors(t *testing.T) {
 		{s.Add("x"), "s", noRow, "operator is not defined for values that are text"},
 		{Column("l").Equal(Column("l")), "l", noRow, "cannot compare values that are nested"},
 		{If(true, Column("l"), Column("l")), "l", noRow, "cannot choose between values that are nested"},
+		{Literal(nil).Equal(Column("l")), "l", noRow, "cannot compare values that are nested"},
+		{If(Column("t"), nil, Column("l")), "t", noRow, "cannot choose between values that are nested"},
+		{Literal(nil).Add(Column("t")), "t", noRow, "operator is not defined for values that are boolean"},
 		{Column("t").BigEndian(), "t", noRow, "t is boolean, not integer"},
 		{i.Equal(time.UnixMilli(0)), "i", noRow, "does not compare with type int64"},
 		{Literal(time.Second).Equal(time.Second), "1s = 1s", noRow, "has no unit to compare with"},
