@@ -168,7 +168,8 @@ func troubleProblems(_ fs.FS, pages []*page, code []*goFile) []string {
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
 				if text, err := strconv.Unquote(lit.Value); err == nil {
-					texts = append(texts, text)
+					// What textPrefix.Wrap makes of it is an error text too.
+					texts = append(texts, text, prefixes[f.dir()]+text+": ")
 				}
 			}
 			return true

@@ -99,6 +99,7 @@ var fileRules = map[string]func(f *goFile) []string{
 	"the library prints nothing by itself":      printProblems,
 	"no assertion libraries, no mock makers":    mockProblems,
 	"tests inside a package stand on their own": doubleProblems,
+	"an error text has its prefix once":         prefixProblems,
 }
 
 // treeRules hold for all files together.
@@ -276,6 +277,46 @@ func printProblems(f *goFile) []string {
 		x, name, ok := call(n)
 		if ok && (x == "fmt" || x == "log" || x == "") && slices.Contains([]string{"Print", "Printf", "Println", "print", "println"}, name) {
 			problems = append(problems, f.problem(n.Pos(), "prints: the library speaks through errors, hooks and the caller's logger"))
+		}
+		return true
+	})
+	return problems
+}
+
+// prefixes are those of the errors of packages that quote their own errors in
+// others of theirs.
+var prefixes = map[string]string{"columnar": "columnar: ", "columnar/kafka": "kafka: "}
+
+// prefixProblems finds errors that write the prefix and another error's text
+// behind it, prefix and all.
+func prefixProblems(f *goFile) []string {
+	prefix, ok := prefixes[f.dir()]
+	if !ok || f.isTest() {
+		return nil
+	}
+	var problems []string
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		x, name, _ := call(n)
+		if x != "fmt" {
+			return true
+		}
+		args := n.(*ast.CallExpr).Args
+		if name == "Fprintf" {
+			args = args[1:]
+		}
+		literal, ok := args[0].(*ast.BasicLit)
+		if !ok {
+			return true
+		}
+		format, _ := strconv.Unquote(literal.Value)
+		quotes := strings.HasPrefix(format, prefix) && strings.Contains(format, "%w")
+		for _, arg := range args[1:] {
+			field, ok := arg.(*ast.SelectorExpr)
+			quotes = quotes || ok && slices.Contains([]string{"Cause", "cause", "err"}, field.Sel.Name) &&
+				name != "Errorf" && !strings.HasPrefix(format, "%v")
+		}
+		if quotes {
+			problems = append(problems, f.problem(n.Pos(), "quotes an error behind the prefix: use textPrefix, which takes the prefix off the quoted text"))
 		}
 		return true
 	})
@@ -466,6 +507,21 @@ func TestSourceRulesCatchViolations(t *testing.T) {
 				"a/a_test.go:5: skips: a test that cannot run fails",
 				"a/a_test.go:5: sleeps: wait for an event, or use testing/synctest",
 				"b/b.go:6: starts a goroutine, but no test of the package looks for leaks with goleak",
+			},
+		},
+		{
+			name: "error texts",
+			tree: map[string]string{
+				"schema/doc.go":   licence + "// Package schema does.\npackage schema\n\nvar err = fmt.Errorf(\"columnar: %w\", io.EOF)\n",
+				"columnar/doc.go": licence + "// Package columnar does.\npackage columnar\n",
+				"columnar/a.go": licence + "package columnar\n\nvar err = fmt.Errorf(\"columnar: poll: %w\", io.EOF)\n" +
+					"var text = fmt.Sprintf(\"columnar: %d: %v\", 1, e.Cause)\n\nfunc f() { fmt.Fprintf(w, \": %v\", e.cause) }\n" +
+					"var plain = fmt.Errorf(\"columnar: row %d\", e.row)\nvar row = fmt.Errorf(\"row 1: %w\", err)\nvar suffix = fmt.Sprintf(\"%v (row 1)\", e.Cause)\n",
+			},
+			want: []string{
+				"columnar/a.go:5: quotes an error behind the prefix: use textPrefix, which takes the prefix off the quoted text",
+				"columnar/a.go:6: quotes an error behind the prefix: use textPrefix, which takes the prefix off the quoted text",
+				"columnar/a.go:8: quotes an error behind the prefix: use textPrefix, which takes the prefix off the quoted text",
 			},
 		},
 	}

@@ -114,7 +114,7 @@ func DecodeBarrierCut(key, value []byte) (*BarrierCut, error) {
 // a name that does not fit.
 func EncodeBarrierCut(cut BarrierCut) (key, value []byte, err error) {
 	if err := checkCut(&cut); err != nil {
-		return nil, nil, fmt.Errorf("columnar: cannot encode cut %d of group %q: %w", cut.Epoch, cut.Group, err)
+		return nil, nil, textPrefix.Wrap(err, "cannot encode cut %d of group %q", cut.Epoch, cut.Group)
 	}
 	var k barrierWriter
 	k.int16(barrierFormatVersion)
@@ -154,7 +154,7 @@ func EncodeBarrierCut(cut BarrierCut) (key, value []byte, err error) {
 		v.int32(tp.Partition)
 	}
 	if err := firstError(k.err, v.err); err != nil {
-		return nil, nil, fmt.Errorf("columnar: cannot encode cut %d of group %q: %w", cut.Epoch, cut.Group, err)
+		return nil, nil, textPrefix.Wrap(err, "cannot encode cut %d of group %q", cut.Epoch, cut.Group)
 	}
 	return k.bytes, v.bytes, nil
 }

@@ -88,7 +88,7 @@ func NewJSONRowBridgeWithSchema[T any](schema *arrow.Schema) *JSONRowBridge[T] {
 	scalar := b.wrapped == scalarRows || b.wrapped == anyRows && schema.NumFields() == 1 && schema.Field(0).Name == scalarColumn
 	plan, err := newJSONBridgePlan(schema, scalar)
 	if err != nil {
-		b.err = fmt.Errorf("columnar: %w", err)
+		b.err = textPrefix.Wrap(err, "schema of the rows")
 		return b
 	}
 	b.pinned.Store(plan)

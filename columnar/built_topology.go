@@ -231,7 +231,7 @@ func (b *BuiltTopology) settleRollback(partition int, p *partitionState) error {
 		return nil
 	}
 	if err := p.rollback(); err != nil {
-		return fmt.Errorf("columnar: cannot roll back partition %d: %w", partition, err)
+		return textPrefix.Wrap(err, "cannot roll back partition %d", partition)
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (b *BuiltTopology) SnapshotPartition(partition int) (map[string][]byte, err
 	}
 	defer p.mu.Unlock()
 	if p.broken != nil {
-		return nil, fmt.Errorf("columnar: cannot snapshot partition %d: %w", partition, p.broken)
+		return nil, textPrefix.Wrap(p.broken, "cannot snapshot partition %d", partition)
 	}
 	for i, instance := range p.nodes {
 		switch {

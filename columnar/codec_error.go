@@ -56,7 +56,7 @@ type RecordError struct {
 }
 
 func (e *RecordError) Error() string {
-	return fmt.Sprintf("columnar: %s/%d: offset %d (record %d): %v", e.Topic, e.Partition, e.Offset, e.Index, e.Cause)
+	return fmt.Sprintf("columnar: %s/%d: offset %d (record %d): %s", e.Topic, e.Partition, e.Offset, e.Index, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns why the record could not be decoded.

@@ -5,7 +5,6 @@ package columnar
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
@@ -21,7 +20,7 @@ type ColumnError struct {
 }
 
 func (e *ColumnError) Error() string {
-	cause := strings.TrimPrefix(e.Cause.Error(), "columnar: ")
+	cause := textPrefix.Quote(e.Cause)
 	if e.Row == noRow {
 		return fmt.Sprintf("columnar: column `%s`: %s", e.Column, cause)
 	}

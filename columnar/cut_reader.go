@@ -263,15 +263,15 @@ func (r *CutReader) start(ctx context.Context) error {
 	if ranges, ok := r.consumer.(OffsetRangeReader); ok {
 		var err error
 		if starts, err = ranges.StartOffsets(ctx, r.partitions); err != nil {
-			return fmt.Errorf("columnar: start offsets of %q: %w", r.topic, err)
+			return textPrefix.Wrap(err, "start offsets of %q", r.topic)
 		}
 	}
 	if err := r.consumer.Assign(slices.Clone(r.partitions)); err != nil {
-		return fmt.Errorf("columnar: assigning %q: %w", r.topic, err)
+		return textPrefix.Wrap(err, "assigning %q", r.topic)
 	}
 	for _, tp := range r.partitions {
 		if err := r.consumer.Seek(tp, starts[tp]); err != nil {
-			return fmt.Errorf("columnar: seeking %s/%d to %d: %w", tp.Topic, tp.Partition, starts[tp], err)
+			return textPrefix.Wrap(err, "seeking %s/%d to %d", tp.Topic, tp.Partition, starts[tp])
 		}
 	}
 	r.assigned = true
@@ -290,12 +290,12 @@ func (r *CutReader) poll(ctx context.Context, timeout time.Duration) (int, error
 			count++
 			r.next[tp] = max(r.next[tp], record.Offset+1)
 			if err := r.take(record); err != nil {
-				r.bad = append(r.bad, fmt.Errorf("columnar: %s/%d offset %d: %w", tp.Topic, tp.Partition, record.Offset, err))
+				r.bad = append(r.bad, textPrefix.Wrap(err, "%s/%d offset %d", tp.Topic, tp.Partition, record.Offset))
 			}
 		}
 	}
 	if err != nil {
-		return count, fmt.Errorf("columnar: polling %q: %w", r.topic, err)
+		return count, textPrefix.Wrap(err, "polling %q", r.topic)
 	}
 	return count, nil
 }

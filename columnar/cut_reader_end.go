@@ -5,7 +5,6 @@ package columnar
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -44,11 +43,11 @@ func (r *CutReader) bounds(ctx context.Context, ranges OffsetRangeReader) (cutBo
 	// transaction holds back, and not one that is older.
 	if logs, ok := ranges.(LogEndReader); ok {
 		if bounds.log, err = logs.LogEndOffsets(ctx, r.partitions); err != nil {
-			return cutBounds{}, fmt.Errorf("columnar: log end offsets of %q: %w", r.topic, err)
+			return cutBounds{}, textPrefix.Wrap(err, "log end offsets of %q", r.topic)
 		}
 	}
 	if bounds.stable, err = ranges.EndOffsets(ctx, r.partitions); err != nil {
-		return cutBounds{}, fmt.Errorf("columnar: end offsets of %q: %w", r.topic, err)
+		return cutBounds{}, textPrefix.Wrap(err, "end offsets of %q", r.topic)
 	}
 	return bounds, nil
 }
@@ -72,7 +71,7 @@ func (r *CutReader) readToEnd(ctx context.Context, wait time.Duration) error {
 	for waiting := (time.Time{}); ; {
 		at, err := positions.Positions(ctx, r.partitions)
 		if err != nil {
-			return fmt.Errorf("columnar: positions in %q: %w", r.topic, err)
+			return textPrefix.Wrap(err, "positions in %q", r.topic)
 		}
 		if !r.reached(bounds.stable, at) {
 			if _, err := r.pollOnce(ctx, r.pollTimeout); err != nil {

@@ -5,7 +5,13 @@ package columnar
 import (
 	"errors"
 	"fmt"
+
+	"github.com/krabka-io/krabka-streams-go/internal/errtext"
 )
+
+// textPrefix begins the texts of the package's errors. An error that has
+// another's text in its own quotes it through the prefix.
+const textPrefix errtext.Prefix = "columnar: "
 
 // FencedError says that another member or producer has taken over: the group
 // member or transactional id that reports it may never write again. It is
@@ -16,7 +22,7 @@ type FencedError struct {
 }
 
 func (e *FencedError) Error() string {
-	return fmt.Sprintf("columnar: %q is fenced by a newer owner: %v", e.ID, e.Cause)
+	return fmt.Sprintf("columnar: %q is fenced by a newer owner: %s", e.ID, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns the client's error.
@@ -30,7 +36,7 @@ type TransactionAbortedError struct {
 }
 
 func (e *TransactionAbortedError) Error() string {
-	return fmt.Sprintf("columnar: transaction of %q aborted: %v", e.TransactionalID, e.Cause)
+	return fmt.Sprintf("columnar: transaction of %q aborted: %s", e.TransactionalID, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns the reason of the abort.
@@ -49,7 +55,7 @@ type CommitUnknownError struct {
 }
 
 func (e *CommitUnknownError) Error() string {
-	return fmt.Sprintf("columnar: outcome of the commit of %q is unknown: %v", e.TransactionalID, e.Cause)
+	return fmt.Sprintf("columnar: outcome of the commit of %q is unknown: %s", e.TransactionalID, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns the failure that hid the outcome.
@@ -63,7 +69,7 @@ type RebalancedError struct {
 }
 
 func (e *RebalancedError) Error() string {
-	return fmt.Sprintf("columnar: group %q rebalanced: %v", e.Group, e.Cause)
+	return fmt.Sprintf("columnar: group %q rebalanced: %s", e.Group, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns the client's error.
@@ -83,8 +89,8 @@ type OffsetOutOfRangeError struct {
 }
 
 func (e *OffsetOutOfRangeError) Error() string {
-	return fmt.Sprintf("columnar: %s/%d: offset %d is outside [%d, %d]: %v",
-		e.Partition.Topic, e.Partition.Partition, e.Offset, e.Start, e.End, e.Cause)
+	return fmt.Sprintf("columnar: %s/%d: offset %d is outside [%d, %d]: %s",
+		e.Partition.Topic, e.Partition.Partition, e.Offset, e.Start, e.End, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns the client's error.
@@ -100,9 +106,9 @@ type TopicError struct {
 
 func (e *TopicError) Error() string {
 	if e.Partition < 0 {
-		return fmt.Sprintf("columnar: topic %q: %v", e.Topic, e.Cause)
+		return fmt.Sprintf("columnar: topic %q: %s", e.Topic, textPrefix.Quote(e.Cause))
 	}
-	return fmt.Sprintf("columnar: %s/%d: %v", e.Topic, e.Partition, e.Cause)
+	return fmt.Sprintf("columnar: %s/%d: %s", e.Topic, e.Partition, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns the client's error.

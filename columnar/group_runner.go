@@ -204,7 +204,7 @@ func (r *GroupRunner) start(topology *Topology) error {
 		defer cancel()
 		counts, err := r.counter.PartitionCounts(ctx, r.shape.together)
 		if err != nil {
-			return fmt.Errorf("columnar: partition counts: %w", err)
+			return textPrefix.Wrap(err, "partition counts")
 		}
 		if !equalCounts(counts) {
 			return &PartitionCountError{Counts: counts}
@@ -288,7 +288,7 @@ func (r *GroupRunner) Lag(ctx context.Context) (map[TopicPartition]int64, error)
 	r.release()
 	ends, err := r.ranges.EndOffsets(ctx, slices.SortedFunc(maps.Keys(at), compareTopicPartitions))
 	if err != nil {
-		return nil, fmt.Errorf("columnar: end offsets: %w", err)
+		return nil, textPrefix.Wrap(err, "end offsets")
 	}
 	lag := map[TopicPartition]int64{}
 	for tp, end := range ends {

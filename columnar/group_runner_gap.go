@@ -5,7 +5,6 @@ package columnar
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -97,7 +96,7 @@ func (r *GroupRunner) passGap(ctx context.Context, p *logicalPartition, progress
 		}
 	}
 	if err := r.consumer.Seek(progress.TopicPartition, target); err != nil {
-		return fmt.Errorf("columnar: seeking %s/%d to %d: %w", progress.Topic, progress.Partition, target, err)
+		return textPrefix.Wrap(err, "seeking %s/%d to %d", progress.Topic, progress.Partition, target)
 	}
 	progress.sought = true
 	progress.delivered = target

@@ -5,7 +5,6 @@ package columnar
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -29,7 +28,7 @@ type unsettled struct {
 func (r *GroupRunner) commitTransaction(rd *round) error {
 	if len(rd.offsets) > 0 {
 		if err := r.sendOffsets(rd); err != nil {
-			return fmt.Errorf("columnar: sending offsets: %w", err)
+			return textPrefix.Wrap(err, "sending offsets")
 		}
 	}
 	err := commitTransaction(rd.ctx, rd.producer)
@@ -37,7 +36,7 @@ func (r *GroupRunner) commitTransaction(rd *round) error {
 		r.open = false
 		return nil
 	}
-	err = fmt.Errorf("columnar: committing: %w", err)
+	err = textPrefix.Wrap(err, "committing")
 	if hasNoEffect(err) {
 		return err
 	}
@@ -104,7 +103,7 @@ func (r *GroupRunner) lookUp(rd *round) error {
 func (r *GroupRunner) findOut(ctx context.Context, producer TransactionalProducer, u *unsettled) (happened bool, err error) {
 	if u.open {
 		if err := abortTransaction(ctx, producer); err != nil {
-			return false, fmt.Errorf("columnar: aborting: %w", err)
+			return false, textPrefix.Wrap(err, "aborting")
 		}
 		u.open = false
 	}
@@ -116,7 +115,7 @@ func (r *GroupRunner) findOut(ctx context.Context, producer TransactionalProduce
 	}
 	committed, err := r.committed.Committed(ctx, slices.SortedFunc(maps.Keys(u.offsets), compareTopicPartitions))
 	if err != nil {
-		return false, fmt.Errorf("columnar: committed offsets: %w", err)
+		return false, textPrefix.Wrap(err, "committed offsets")
 	}
 	moved := 0
 	for tp, offset := range u.offsets {
@@ -137,7 +136,7 @@ func (r *GroupRunner) findOut(ctx context.Context, producer TransactionalProduce
 func (r *GroupRunner) findNotes(ctx context.Context, u *unsettled) (happened bool, err error) {
 	notes, err := r.noter.CommittedNotes(ctx, slices.SortedFunc(maps.Keys(u.notes), compareTopicPartitions))
 	if err != nil {
-		return false, fmt.Errorf("columnar: notes of committed offsets: %w", err)
+		return false, textPrefix.Wrap(err, "notes of committed offsets")
 	}
 	for tp, note := range u.notes {
 		happened = happened || notes[tp] == note
@@ -186,7 +185,7 @@ func (r *GroupRunner) leaveOpen(rd *round, err error) error {
 // from ends the runner.
 func (r *GroupRunner) rebuild(u *unsettled, err error) error {
 	if r.shape.stateful && r.snapshots == nil {
-		return r.giveUp(fmt.Errorf("columnar: the store cannot tell where its state stands: %w", u.unknown))
+		return r.giveUp(textPrefix.Wrap(u.unknown, "the store cannot tell where its state stands"))
 	}
 	for tp := range u.offsets {
 		p := r.partitions[tp.Partition]

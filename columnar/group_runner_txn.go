@@ -24,14 +24,14 @@ func (r *GroupRunner) finish(rd *round) error {
 		return nil
 	}
 	if err := sendAll(rd.ctx, rd.outputs, r.producer, r.settings.maxInFlight); err != nil {
-		return fmt.Errorf("columnar: sending outputs: %w", err)
+		return textPrefix.Wrap(err, "sending outputs")
 	}
 	if err := r.appendJournal(rd); err != nil {
 		return err
 	}
 	if rd.firing != nil {
 		if err := r.saveBarrier(rd.ctx, rd.firing); err != nil {
-			return fmt.Errorf("columnar: barrier snapshot at epoch %d: %w", rd.firing.cut.Epoch, err)
+			return textPrefix.Wrap(err, "barrier snapshot at epoch %d", rd.firing.cut.Epoch)
 		}
 	}
 	if err := r.commit(rd); err != nil {
@@ -101,7 +101,7 @@ func (r *GroupRunner) commit(rd *round) error {
 			return nil
 		}
 		if err := r.consumer.CommitOffsets(rd.ctx, maps.Clone(rd.offsets)); err != nil {
-			return fmt.Errorf("columnar: committing offsets: %w", err)
+			return textPrefix.Wrap(err, "committing offsets")
 		}
 		return nil
 	}
@@ -133,7 +133,7 @@ func (r *GroupRunner) takeBack(rd *round, cause error) error {
 		r.open, rd.aborted = false, true
 		r.stats.add(func(s *RuntimeStats) { s.TransactionsAborted++ })
 		if err := abortTransaction(ctx, rd.producer); err != nil {
-			cause = r.leaveOpen(rd, errors.Join(cause, fmt.Errorf("columnar: aborting: %w", err)))
+			cause = r.leaveOpen(rd, errors.Join(cause, textPrefix.Wrap(err, "aborting")))
 		}
 	}
 	if err := r.settle(cause); r.terminal != nil {

@@ -4,7 +4,6 @@ package columnar
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -94,7 +93,7 @@ func (r *GroupRunner) readToTheEnd(ctx context.Context, p *logicalPartition) boo
 	ends, err := r.ranges.EndOffsets(ctx, p.partitions())
 	if err != nil {
 		// Nobody can tell, so nothing is closed.
-		r.reportError(fmt.Errorf("columnar: end offsets: %w", err))
+		r.reportError(textPrefix.Wrap(err, "end offsets"))
 		return false
 	}
 	for _, progress := range p.topics {

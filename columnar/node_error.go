@@ -29,7 +29,7 @@ func (e *NodeError) Error() string {
 		fmt.Fprintf(&text, ", partition %d", e.Partition)
 	}
 	text.WriteString(": ")
-	text.WriteString(strings.TrimPrefix(e.Cause.Error(), "columnar: "))
+	text.WriteString(textPrefix.Quote(e.Cause))
 	return text.String()
 }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -73,7 +72,7 @@ type sideError struct {
 }
 
 func (e *sideError) Error() string {
-	return [...]string{"left", "right"}[e.side] + " side: " + strings.TrimPrefix(e.cause.Error(), "columnar: ")
+	return [...]string{"left", "right"}[e.side] + " side: " + textPrefix.Quote(e.cause)
 }
 
 func (e *sideError) Unwrap() error { return e.cause }

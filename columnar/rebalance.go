@@ -5,7 +5,6 @@ package columnar
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 )
@@ -164,7 +163,7 @@ func (r *GroupRunner) leave(ctx context.Context, tp TopicPartition, save bool) e
 func (r *GroupRunner) saveOutsideBarriers(ctx context.Context, p *logicalPartition) error {
 	if r.snapshots == nil {
 		if !r.mayStand(p) {
-			return fmt.Errorf("columnar: state of partition %d is not saved: %w", p.number, r.unsettled.unknown)
+			return textPrefix.Wrap(r.unsettled.unknown, "state of partition %d is not saved", p.number)
 		}
 		state, err := r.plainState(p)
 		if err != nil {
@@ -236,7 +235,7 @@ func (r *GroupRunner) checkCounts(ctx context.Context) error {
 	}
 	counts, err := r.counter.PartitionCounts(ctx, r.shape.together)
 	if err != nil {
-		return fmt.Errorf("columnar: partition counts: %w", err)
+		return textPrefix.Wrap(err, "partition counts")
 	}
 	for topic, count := range counts {
 		if count != r.counts[topic] {

@@ -61,7 +61,7 @@ func (r *GroupRunner) resolve(ctx context.Context) error {
 	if r.committed != nil {
 		var err error
 		if committed, err = r.committed.Committed(ctx, partitions); err != nil {
-			return fmt.Errorf("columnar: committed offsets: %w", err)
+			return textPrefix.Wrap(err, "committed offsets")
 		}
 		if committed == nil {
 			committed = map[TopicPartition]int64{}
@@ -71,7 +71,7 @@ func (r *GroupRunner) resolve(ctx context.Context) error {
 	if r.noter != nil && r.journal != nil && r.shape.stateful {
 		var err error
 		if notes, err = r.noter.CommittedNotes(ctx, partitions); err != nil {
-			return fmt.Errorf("columnar: notes of committed offsets: %w", err)
+			return textPrefix.Wrap(err, "notes of committed offsets")
 		}
 	}
 	var errs []error
@@ -156,7 +156,7 @@ func (r *GroupRunner) sift(ctx context.Context, p *logicalPartition) error {
 	}
 	starts, err := r.ranges.StartOffsets(ctx, p.partitions())
 	if err != nil {
-		return fmt.Errorf("columnar: start offsets: %w", err)
+		return textPrefix.Wrap(err, "start offsets")
 	}
 	recovery.usable = slices.DeleteFunc(recovery.usable, func(info SnapshotInfo) bool {
 		for tp, position := range info.Positions {
@@ -285,7 +285,7 @@ func (r *GroupRunner) startOffsets(ctx context.Context, partitions []TopicPartit
 	}
 	starts, err := r.ranges.StartOffsets(ctx, partitions)
 	if err != nil {
-		return nil, fmt.Errorf("columnar: start offsets: %w", err)
+		return nil, textPrefix.Wrap(err, "start offsets")
 	}
 	return starts, nil
 }
@@ -309,7 +309,7 @@ func (r *GroupRunner) seekMisplaced() error {
 			progress.clear()
 			progress.delivered = progress.processed
 			if err := r.consumer.Seek(progress.TopicPartition, progress.processed); err != nil {
-				errs = append(errs, fmt.Errorf("columnar: seeking %s/%d to %d: %w", progress.Topic, progress.Partition, progress.processed, err))
+				errs = append(errs, textPrefix.Wrap(err, "seeking %s/%d to %d", progress.Topic, progress.Partition, progress.processed))
 				continue
 			}
 			progress.misplaced = false
@@ -460,7 +460,7 @@ func (r *GroupRunner) restoreState(partition int, state map[string][]byte) error
 		return nil
 	}
 	if err := r.topology.RestorePartition(partition, state); err != nil {
-		return fmt.Errorf("columnar: restoring partition %d: %w", partition, err)
+		return textPrefix.Wrap(err, "restoring partition %d", partition)
 	}
 	return nil
 }

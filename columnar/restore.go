@@ -200,7 +200,7 @@ func (r *GroupRunner) checkCommitted(ctx context.Context, cut *BarrierCut, loade
 	}
 	committed, err := r.committed.Committed(ctx, slices.SortedFunc(maps.Keys(loaded.offsets), compareTopicPartitions))
 	if err != nil {
-		return fmt.Errorf("columnar: committed offsets: %w", err)
+		return textPrefix.Wrap(err, "committed offsets")
 	}
 	for tp, offset := range loaded.offsets {
 		if at, ok := committed[tp]; ok && at < offset {
@@ -328,7 +328,7 @@ func (r *GroupRunner) commitRewind(ctx context.Context, offsets map[TopicPartiti
 		return err
 	}
 	if err := r.consumer.CommitOffsets(ctx, maps.Clone(offsets)); err != nil {
-		return fmt.Errorf("columnar: committing the offsets of a restore: %w", err)
+		return textPrefix.Wrap(err, "committing the offsets of a restore")
 	}
 	return nil
 }

@@ -5,7 +5,6 @@ package columnar
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -93,7 +92,7 @@ func (r *GroupRunner) execute(rd *round) error {
 	}
 	if rd.producer != nil && !r.open {
 		if err := rd.producer.BeginTransaction(); err != nil {
-			return r.settle(fmt.Errorf("columnar: beginning a transaction: %w", err))
+			return r.settle(textPrefix.Wrap(err, "beginning a transaction"))
 		}
 		r.open = true
 	}
@@ -171,7 +170,7 @@ func (r *GroupRunner) readPositions(ctx context.Context) error {
 	slices.SortFunc(partitions, compareTopicPartitions)
 	positions, err := r.positions.Positions(ctx, partitions)
 	if err != nil {
-		return fmt.Errorf("columnar: positions: %w", err)
+		return textPrefix.Wrap(err, "positions")
 	}
 	for tp, position := range positions {
 		if p := r.partitions[tp.Partition]; p != nil && p.topics[tp.Topic] != nil {
@@ -255,7 +254,7 @@ func (r *GroupRunner) fetch(rd *round) error {
 	// back to it.
 	refused := r.enqueue(rd, fetched)
 	if err != nil {
-		err = r.passGaps(rd.ctx, fmt.Errorf("columnar: polling: %w", err))
+		err = r.passGaps(rd.ctx, textPrefix.Wrap(err, "polling"))
 	}
 	return firstError(err, refused, rd.poll.Err())
 }

@@ -4,7 +4,6 @@ package columnar
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -41,7 +40,7 @@ type run struct {
 func (b *BuiltTopology) run(p *partitionState, partition int, input map[string][]ConsumedRecord, advance *int64) ([]ProducedToTopic, error) {
 	if p != nil {
 		if p.broken != nil {
-			return nil, fmt.Errorf("columnar: partition %d cannot run: %w", partition, p.broken)
+			return nil, textPrefix.Wrap(p.broken, "partition %d cannot run", partition)
 		}
 		p.pending = true
 	}

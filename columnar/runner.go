@@ -5,7 +5,6 @@ package columnar
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -30,14 +29,14 @@ func RunPartitionOnce(ctx context.Context, topology *BuiltTopology, consumer Con
 func runPartitionOnce(ctx context.Context, topology *BuiltTopology, consumer Consumer, producer Producer,
 	tp TopicPartition, offset int64, pollTimeout time.Duration) (next int64, err error) {
 	if err := consumer.Assign([]TopicPartition{tp}); err != nil {
-		return 0, fmt.Errorf("columnar: assigning %s/%d: %w", tp.Topic, tp.Partition, err)
+		return 0, textPrefix.Wrap(err, "assigning %s/%d", tp.Topic, tp.Partition)
 	}
 	if err := consumer.Seek(tp, offset); err != nil {
-		return 0, fmt.Errorf("columnar: seeking %s/%d to %d: %w", tp.Topic, tp.Partition, offset, err)
+		return 0, textPrefix.Wrap(err, "seeking %s/%d to %d", tp.Topic, tp.Partition, offset)
 	}
 	fetched, err := consumer.Poll(ctx, pollTimeout)
 	if err != nil {
-		return 0, fmt.Errorf("columnar: polling: %w", err)
+		return 0, textPrefix.Wrap(err, "polling")
 	}
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -53,7 +52,7 @@ func runPartitionOnce(ctx context.Context, topology *BuiltTopology, consumer Con
 	if reader, ok := consumer.(PositionReader); ok {
 		positions, err := reader.Positions(ctx, []TopicPartition{tp})
 		if err != nil {
-			return 0, fmt.Errorf("columnar: positions: %w", err)
+			return 0, textPrefix.Wrap(err, "positions")
 		}
 		next = max(next, positions[tp])
 	}
@@ -72,11 +71,11 @@ func runPartitionOnce(ctx context.Context, topology *BuiltTopology, consumer Con
 			return 0, err
 		}
 		if err := sendAll(ctx, outputs, producer, DefaultMaxInFlight); err != nil {
-			return 0, fmt.Errorf("columnar: sending outputs: %w", err)
+			return 0, textPrefix.Wrap(err, "sending outputs")
 		}
 	}
 	if err := consumer.CommitOffsets(ctx, map[TopicPartition]int64{tp: next}); err != nil {
-		return 0, fmt.Errorf("columnar: committing offsets: %w", err)
+		return 0, textPrefix.Wrap(err, "committing offsets")
 	}
 	committed = true
 	topology.commitPartition(tp.Partition)

@@ -41,7 +41,7 @@ func (e *MissingStateError) Error() string {
 		text.WriteString(describeSnapshot(info))
 	}
 	if e.Cause != nil {
-		fmt.Fprintf(&text, ": %v", e.Cause)
+		fmt.Fprintf(&text, ": %s", textPrefix.Quote(e.Cause))
 	}
 	return text.String()
 }
@@ -172,7 +172,7 @@ func (e *MissingSnapshotError) Error() string {
 		fmt.Fprintf(&text, "; stored for all partitions are epochs %v", e.Available)
 	}
 	if e.Cause != nil {
-		fmt.Fprintf(&text, ": %v", e.Cause)
+		fmt.Fprintf(&text, ": %s", textPrefix.Quote(e.Cause))
 	}
 	return text.String()
 }
@@ -188,7 +188,7 @@ type RollbackError struct {
 }
 
 func (e *RollbackError) Error() string {
-	return fmt.Sprintf("columnar: cannot take the round back in partitions %v: %v", e.Partitions, e.Cause)
+	return fmt.Sprintf("columnar: cannot take the round back in partitions %v: %s", e.Partitions, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns what went wrong.
@@ -202,7 +202,7 @@ type ReplayError struct {
 }
 
 func (e *ReplayError) Error() string {
-	return fmt.Sprintf("columnar: cannot repeat the history of partition %d: %v", e.Partition, e.Cause)
+	return fmt.Sprintf("columnar: cannot repeat the history of partition %d: %s", e.Partition, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns what stands in the way.

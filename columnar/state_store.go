@@ -145,9 +145,9 @@ type DamagedSnapshotError struct {
 
 func (e *DamagedSnapshotError) Error() string {
 	if e.Epoch == NoEpoch {
-		return fmt.Sprintf("columnar: snapshot of partition %d is damaged: %s: %v", e.Partition, e.Name, e.Cause)
+		return fmt.Sprintf("columnar: snapshot of partition %d is damaged: %s: %s", e.Partition, e.Name, textPrefix.Quote(e.Cause))
 	}
-	return fmt.Sprintf("columnar: snapshot of partition %d at epoch %d is damaged: %s: %v", e.Partition, e.Epoch, e.Name, e.Cause)
+	return fmt.Sprintf("columnar: snapshot of partition %d at epoch %d is damaged: %s: %s", e.Partition, e.Epoch, e.Name, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns what is wrong with the snapshot.

@@ -180,7 +180,7 @@ func (s *FileStateStore) Claim(ctx context.Context, partition int) (int64, error
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("columnar: claiming state of partition %d: %w", partition, err)
+		return 0, textPrefix.Wrap(err, "claiming state of partition %d", partition)
 	}
 	return generation, nil
 }
@@ -215,7 +215,7 @@ func (s *FileStateStore) Snapshots(ctx context.Context, partition int) ([]Snapsh
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("columnar: listing state of partition %d: %w", partition, err)
+		return nil, textPrefix.Wrap(err, "listing state of partition %d", partition)
 	}
 	return infos, nil
 }
@@ -253,7 +253,7 @@ func (s *FileStateStore) ConfirmSnapshot(ctx context.Context, info SnapshotInfo)
 		return p.retain(s.retained)
 	})
 	if err != nil {
-		return fmt.Errorf("columnar: confirming state of partition %d at epoch %d: %w", info.Partition, info.Epoch, err)
+		return textPrefix.Wrap(err, "confirming state of partition %d at epoch %d", info.Partition, info.Epoch)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (s *FileStateStore) Abandon(ctx context.Context, partition int, generation,
 		return p.abandon(sequence)
 	})
 	if err != nil {
-		return fmt.Errorf("columnar: abandoning state of partition %d: %w", partition, err)
+		return textPrefix.Wrap(err, "abandoning state of partition %d", partition)
 	}
 	return nil
 }
@@ -281,7 +281,7 @@ func (s *FileStateStore) AppendRound(ctx context.Context, partition int, generat
 		return p.appendRound(generation, round)
 	})
 	if err != nil {
-		return fmt.Errorf("columnar: writing the journal of partition %d: %w", partition, err)
+		return textPrefix.Wrap(err, "writing the journal of partition %d", partition)
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (s *FileStateStore) Rounds(ctx context.Context, partition int, sequence int
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("columnar: reading the journal of partition %d: %w", partition, err)
+		return nil, textPrefix.Wrap(err, "reading the journal of partition %d", partition)
 	}
 	return rounds, nil
 }
@@ -305,14 +305,14 @@ func (s *FileStateStore) lockDirectory() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.files.MakeDirectory(s.directory); err != nil {
-		return fmt.Errorf("columnar: state directory: %w", err)
+		return textPrefix.Wrap(err, "state directory")
 	}
 	if s.shared || s.processLock != nil {
 		return nil
 	}
 	lock, err := s.files.LockForProcess(filepath.Join(s.directory, "directory.lock"))
 	if err != nil {
-		return fmt.Errorf("columnar: state directory %s is in use by another process: %w", s.directory, err)
+		return textPrefix.Wrap(err, "state directory %s is in use by another process", s.directory)
 	}
 	s.processLock = lock
 	return nil

@@ -98,7 +98,7 @@ func connect(scope scope, callers []kgo.Opt, owns []owned, last []kgo.Opt, build
 	client, err := build(opts...)
 	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("kafka: %w", err)
+		return nil, textPrefix.Wrap(err, "client")
 	}
 	var problems []error
 	if client.OptValue(kgo.WithContext) != ctx {
@@ -162,7 +162,7 @@ func (c *connection) reach(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, kgo.ErrClientClosed):
-			return fmt.Errorf("kafka: ping: %w", ErrClosed)
+			return textPrefix.Wrap(ErrClosed, "ping")
 		case isAccess(err):
 			return c.accessError(err)
 		case last == nil || !isContext(err):

@@ -170,7 +170,7 @@ func (c *consumer) track(tp columnar.TopicPartition) {
 // retriable where it passes.
 func (c *consumer) Poll(ctx context.Context, timeout time.Duration) (map[columnar.TopicPartition][]columnar.ConsumedRecord, error) {
 	if c.isClosing() {
-		return nil, fmt.Errorf("kafka: poll: %w", ErrClosed)
+		return nil, textPrefix.Wrap(ErrClosed, "poll")
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -172,7 +172,7 @@ func (p *CutPublisher) ended(ctx context.Context) error {
 }
 
 func (p *CutPublisher) errClosed() error {
-	return fmt.Errorf("kafka: publish cut of %q: %w", p.group, ErrClosed)
+	return textPrefix.Wrap(ErrClosed, "publish cut of %q", p.group)
 }
 
 // permanent reports whether trying again is of no use.
@@ -309,7 +309,7 @@ func (p *CutPublisher) lead(ctx context.Context) (context.Context, context.Cance
 		defer close(left)
 		select {
 		case <-leadership.Done():
-			cancel(fmt.Errorf("kafka: leadership of the cuts of %q ended: %w", p.group, leadership.Err()))
+			cancel(textPrefix.Wrap(leadership.Err(), "leadership of the cuts of %q ended", p.group))
 		case <-led.Done():
 		}
 	}()
@@ -366,7 +366,7 @@ func (p *CutPublisher) renew(ctx context.Context) error {
 		return nil
 	}
 	if err := renewable.Renew(ctx); err != nil {
-		return fmt.Errorf("kafka: lead the cuts of %q: %w", p.group, err)
+		return textPrefix.Wrap(err, "lead the cuts of %q", p.group)
 	}
 	return nil
 }

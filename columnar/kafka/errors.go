@@ -13,7 +13,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
+	"github.com/krabka-io/krabka-streams-go/internal/errtext"
 )
+
+// textPrefix begins the texts of the package's errors. An error that has
+// another's text in its own quotes it through the prefix.
+const textPrefix errtext.Prefix = "kafka: "
 
 // ErrClosed is in the chain of every error that is returned because a member,
 // reader, producer, publisher or store is closed.
@@ -37,7 +42,7 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("kafka: no answer from brokers %s: %v", strings.Join(e.Seeds, ","), e.Cause)
+	return fmt.Sprintf("kafka: no answer from brokers %s: %s", strings.Join(e.Seeds, ","), textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns the failure of the last attempt.
@@ -54,7 +59,7 @@ type AccessError struct {
 }
 
 func (e *AccessError) Error() string {
-	return fmt.Sprintf("kafka: access to %s denied: %v", e.Resource, e.Cause)
+	return fmt.Sprintf("kafka: access to %s denied: %s", e.Resource, textPrefix.Quote(e.Cause))
 }
 
 // Unwrap returns the broker's error.
@@ -157,7 +162,7 @@ func (c *connection) typed(doing string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, kgo.ErrClientClosed):
-		return fmt.Errorf("kafka: %s: %w", doing, ErrClosed)
+		return textPrefix.Wrap(ErrClosed, "%s", doing)
 	case isFencing(err):
 		return &columnar.FencedError{ID: c.identity(err), Cause: fmt.Errorf("%s: %w", doing, err)}
 	case isRebalance(err):
@@ -165,9 +170,9 @@ func (c *connection) typed(doing string, err error) error {
 	case isAccess(err) && !errors.Is(err, kerr.TopicAuthorizationFailed):
 		return c.accessError(err)
 	case kerr.IsRetriable(err) || kgo.IsRetryableBrokerErr(err) || isDial(err):
-		return fmt.Errorf("kafka: %s: %w", doing, &unavailableError{err})
+		return textPrefix.Wrap(&unavailableError{err}, "%s", doing)
 	}
-	return fmt.Errorf("kafka: %s: %w", doing, err)
+	return textPrefix.Wrap(err, "%s", doing)
 }
 
 // identity returns the id whose newer owner err speaks of.

@@ -40,7 +40,7 @@ type electionError struct {
 }
 
 func (e *electionError) Error() string {
-	return fmt.Sprintf("kafka: lead the cuts of %q: %v", e.group, e.err)
+	return fmt.Sprintf("kafka: lead the cuts of %q: %s", e.group, textPrefix.Quote(e.err))
 }
 
 func (e *electionError) Unwrap() error { return e.err }

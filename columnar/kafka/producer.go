@@ -64,7 +64,7 @@ func (p *Producer) Close() error {
 		ctx, cancel := p.bounded()
 		defer cancel()
 		if err = p.client.Flush(ctx); err != nil {
-			err = fmt.Errorf("kafka: flush on close: %w", err)
+			err = textPrefix.Wrap(err, "flush on close")
 		}
 		p.client.Close()
 		p.cancel()
@@ -156,7 +156,7 @@ func (c *connection) sendError(r *kgo.Record, err error) error {
 	case c.client.Context().Err() != nil:
 		return c.typed(doing, kgo.ErrClientClosed)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("kafka: %s: not acknowledged within %v: %w", doing, c.settings.deliveryTimeout, &unavailableError{err})
+		return textPrefix.Wrap(&unavailableError{err}, "%s: not acknowledged within %v", doing, c.settings.deliveryTimeout)
 	}
 	return c.typed(doing, err)
 }

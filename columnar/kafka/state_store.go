@@ -207,7 +207,7 @@ func (s *StateStore) SaveSnapshot(ctx context.Context, info columnar.SnapshotInf
 	}
 	value, err := json.Marshal(snapshot)
 	if err != nil {
-		return columnar.SnapshotInfo{}, fmt.Errorf("kafka: save partition %d: %w", info.Partition, err)
+		return columnar.SnapshotInfo{}, textPrefix.Wrap(err, "save partition %d", info.Partition)
 	}
 	offset, err := s.write(ctx, key, value)
 	if err != nil {
