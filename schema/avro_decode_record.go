@@ -13,6 +13,7 @@ import (
 type structDecoder struct {
 	fields   []structField
 	defaults []structField
+	empty    int // as in avroplan.Node
 }
 
 // structField reads one field of a record. Without decode it passes over a
@@ -30,7 +31,7 @@ func (k *decodeCompiler) structure(n *avroplan.Node, t reflect.Type) (avroDecode
 	if d, ok := k.structs[key]; ok {
 		return d.decode, nil
 	}
-	d := &structDecoder{}
+	d := &structDecoder{empty: n.Empty}
 	k.structs[key] = d
 	targets, err := avroFields(t)
 	if err != nil {
@@ -63,7 +64,7 @@ func (k *decodeCompiler) structure(n *avroplan.Node, t reflect.Type) (avroDecode
 }
 
 func (d *structDecoder) decode(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
-	if err := c.Enter(); err != nil {
+	if err := enterRecord(c, d.empty); err != nil {
 		return err
 	}
 	for i := range d.fields {
@@ -88,6 +89,17 @@ func (d *structDecoder) decode(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.D
 	return nil
 }
 
+// enterRecord counts a record with so many fields of no bytes. [avroplan.Cursor.Leave]
+// takes its level back.
+func enterRecord(c *avroplan.Cursor, empty int) *avroplan.DatumError {
+	if empty > 0 {
+		if err := c.Empty(empty); err != nil {
+			return err
+		}
+	}
+	return c.Enter()
+}
+
 // fieldDefault returns what gives a struct field its default. A value that
 // holds no memory of its own beyond strings is made once and copied.
 func (k *decodeCompiler) fieldDefault(d avroplan.Default, t reflect.Type) (avroDecode, error) {
@@ -96,11 +108,11 @@ func (k *decodeCompiler) fieldDefault(d avroplan.Default, t reflect.Type) (avroD
 		return nil, err
 	}
 	fromData := func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
-		outer := *c
-		c.Reset(d.Data)
-		err := decode(c, p)
-		*c = outer
-		return err
+		datum, err := c.EnterDefault(d.Data)
+		if err != nil {
+			return err
+		}
+		return c.LeaveDefault(datum, decode(c, p))
 	}
 	if !isPlainKind(t.Kind()) {
 		return fromData, nil
@@ -127,7 +139,7 @@ func (k *decodeCompiler) recordMap(n *avroplan.Node, t reflect.Type) (avroDecode
 	if r, ok := k.maps[key]; ok {
 		return r.decode, nil
 	}
-	r := &mapDecoder{typ: t, size: len(n.Schema.Fields)}
+	r := &mapDecoder{typ: t, size: len(n.Schema.Fields), empty: n.Empty}
 	k.maps[key] = r
 	for _, step := range n.Steps {
 		f := mapField{structField: structField{name: step.Writer.Name, skip: step.Writer.Type}}
@@ -159,6 +171,7 @@ type mapDecoder struct {
 	typ    reflect.Type
 	size   int
 	fields []mapField
+	empty  int // as in avroplan.Node
 }
 
 type mapField struct {
@@ -167,7 +180,7 @@ type mapField struct {
 }
 
 func (d *mapDecoder) decode(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
-	if err := c.Enter(); err != nil {
+	if err := enterRecord(c, d.empty); err != nil {
 		return err
 	}
 	record := reflect.MakeMapWithSize(d.typ, d.size)

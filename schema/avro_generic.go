@@ -297,7 +297,7 @@ func (k *decodeCompiler) genericRecord(n *avroplan.Node) (anyDecode, error) {
 	if r, ok := k.records[n]; ok {
 		return r.decode, nil
 	}
-	r := &genericRecord{size: len(n.Schema.Fields)}
+	r := &genericRecord{size: len(n.Schema.Fields), empty: n.Empty}
 	k.records[n] = r
 	for _, step := range n.Steps {
 		f := genericField{name: step.Writer.Name, skip: step.Writer.Type}
@@ -324,10 +324,11 @@ type genericRecord struct {
 	size     int
 	fields   []genericField
 	defaults []genericField
+	empty    int // as in avroplan.Node
 }
 
 func (r *genericRecord) decode(c *avroplan.Cursor) (any, *avroplan.DatumError) {
-	if err := c.Enter(); err != nil {
+	if err := enterRecord(c, r.empty); err != nil {
 		return nil, err
 	}
 	record := make(map[string]any, r.size)
@@ -365,11 +366,12 @@ func (k *decodeCompiler) genericDefault(d avroplan.Default) (anyDecode, error) {
 		return nil, err
 	}
 	fromData := func(c *avroplan.Cursor) (any, *avroplan.DatumError) {
-		outer := *c
-		c.Reset(d.Data)
+		datum, err := c.EnterDefault(d.Data)
+		if err != nil {
+			return nil, err
+		}
 		v, err := decode(c)
-		*c = outer
-		return v, err
+		return v, c.LeaveDefault(datum, err)
 	}
 	if k.tagged || k.types != nil || !isImmutable(d.Node) {
 		return fromData, nil

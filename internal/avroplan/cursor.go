@@ -17,6 +17,17 @@ const (
 	// MaxEmptyItems is the number of array items in a datum that take no bytes,
 	// such as those of an array of nulls.
 	MaxEmptyItems = 4096
+
+	// MaxEmptyFields is the number of record fields in a datum that take no
+	// bytes, such as nulls and records without fields. Each byte of the datum
+	// allows for emptyFieldsPerByte more: records of such records can double with
+	// every type of the schema.
+	MaxEmptyFields     = 1 << 16
+	emptyFieldsPerByte = 16
+
+	// MaxDefaultBytes of defaults are read in place of the fields that a datum
+	// lacks. Each byte of the datum allows for defaultBytesPerByte more.
+	defaultBytesPerByte = 256
 )
 
 // Cursor reads the elements of one datum from a byte slice. Every read checks
@@ -28,7 +39,11 @@ type Cursor struct {
 	data  []byte
 	pos   int
 	depth int
-	empty int
+	empty int // array items that took no bytes
+
+	size         int // of the datum, also while data is a default
+	emptyFields  int
+	defaultBytes int
 
 	// text is a copy of data as a string, made when the first string is read.
 	text string
@@ -36,7 +51,37 @@ type Cursor struct {
 
 // Reset makes the cursor read data from the start. It does not change data and
 // keeps it until the next Reset.
-func (c *Cursor) Reset(data []byte) { *c = Cursor{data: data} }
+func (c *Cursor) Reset(data []byte) { *c = Cursor{data: data, size: len(data)} }
+
+// EnterDefault makes the cursor read the default of a field that the datum
+// lacks, which counts against the bounds of the datum. LeaveDefault goes back to
+// the datum.
+func (c *Cursor) EnterDefault(data []byte) (datum Cursor, err *DatumError) {
+	if c.defaultBytes += len(data); c.defaultBytes > MaxDefaultBytes+defaultBytesPerByte*c.size {
+		return *c, c.Fail("more than %d bytes of defaults", MaxDefaultBytes+defaultBytesPerByte*c.size)
+	}
+	datum = *c
+	c.data, c.pos, c.text = data, 0, ""
+	return datum, nil
+}
+
+// LeaveDefault makes the cursor go on with the datum that EnterDefault returned.
+// It returns err, which came up in the default, as an error of the datum.
+func (c *Cursor) LeaveDefault(datum Cursor, err *DatumError) *DatumError {
+	c.data, c.pos, c.text, c.depth = datum.data, datum.pos, datum.text, datum.depth
+	if err != nil {
+		err.Offset = c.pos
+	}
+	return err
+}
+
+// Empty counts record fields that take no bytes; see [Node.Empty].
+func (c *Cursor) Empty(fields int) *DatumError {
+	if c.emptyFields += fields; c.emptyFields > MaxEmptyFields+emptyFieldsPerByte*c.size {
+		return c.Fail("more than %d fields without a width", MaxEmptyFields+emptyFieldsPerByte*c.size)
+	}
+	return nil
+}
 
 // Offset returns the position of the next byte.
 func (c *Cursor) Offset() int { return c.pos }

@@ -14,6 +14,11 @@ import (
 // which can multiply.
 const MaxDefaultBytes = 16 << 20
 
+// MaxDefaultValues bounds the values that all defaults of one schema text stand
+// for, those of records without bytes included. Each byte of the text allows for
+// one more.
+const MaxDefaultValues = 1 << 20
+
 // pendingDefault is the default of a field while its schema is parsed. It is
 // encoded once all types are complete, because a default can name fields of
 // types that are declared around it.
@@ -36,7 +41,9 @@ const (
 // false, a field whose default does not fit its type has none. size is that of
 // the text in bytes.
 func (p *parser) encodeDefaults(strict bool, size int) error {
-	e := defaultEncoder{pending: make(map[*Field]*pendingDefault, len(p.defaults)), steps: 1<<20 + 8*size}
+	e := defaultEncoder{
+		pending: make(map[*Field]*pendingDefault, len(p.defaults)), steps: 1<<20 + 8*size, maxValues: MaxDefaultValues + size,
+	}
 	e.maxSteps = e.steps
 	if !strict {
 		e.trials++
@@ -60,6 +67,9 @@ func (p *parser) encodeDefaults(strict bool, size int) error {
 type defaultEncoder struct {
 	pending map[*Field]*pendingDefault
 	total   int // bytes encoded
+
+	// values is the number of values that the defaults stand for.
+	values, maxValues int
 
 	// steps is how many of the maxSteps are left.
 	steps, maxSteps int
@@ -112,6 +122,14 @@ func (e *defaultEncoder) grow(n int) error {
 	return e.spent
 }
 
+// count counts values that defaults stand for.
+func (e *defaultEncoder) count(n int) error {
+	if e.values += n; e.values > e.maxValues && e.spent == nil {
+		e.spent = fmt.Errorf("the defaults stand for more than %d values", e.maxValues)
+	}
+	return e.spent
+}
+
 func (e *defaultEncoder) field(d *pendingDefault) error {
 	switch d.state {
 	case encoded:
@@ -120,12 +138,13 @@ func (e *defaultEncoder) field(d *pendingDefault) error {
 		return e.fail("it contains itself")
 	}
 	d.state = encoding
+	before := e.values
 	data, err := e.append(nil, d.field.Type, d.value)
 	if err != nil {
 		d.state = notEncoded
 		return err
 	}
-	d.field.Default, d.state = data, encoded
+	d.field.Default, d.field.defaultValues, d.state = data, e.values-before, encoded
 	return nil
 }
 
@@ -133,6 +152,9 @@ func (e *defaultEncoder) field(d *pendingDefault) error {
 // error, what it has added is of no use, but the room for it is.
 func (e *defaultEncoder) append(dst []byte, s *Schema, v *jsonValue) ([]byte, error) {
 	if err := e.step(len(v.text)); err != nil {
+		return dst, err
+	}
+	if err := e.count(1); err != nil {
 		return dst, err
 	}
 	before := len(dst)
@@ -309,6 +331,9 @@ func (e *defaultEncoder) record(dst []byte, s *Schema, v *jsonValue) ([]byte, er
 		if err := e.grow(len(f.Default)); err != nil {
 			return dst, err
 		}
+		if err := e.count(f.defaultValues); err != nil {
+			return dst, err
+		}
 		dst = append(dst, f.Default...)
 	}
 	return dst, nil
@@ -316,9 +341,10 @@ func (e *defaultEncoder) record(dst []byte, s *Schema, v *jsonValue) ([]byte, er
 
 // union encodes v as the first branch that can hold it.
 func (e *defaultEncoder) union(dst []byte, s *Schema, v *jsonValue) ([]byte, error) {
-	before := len(dst)
+	before, values := len(dst), e.values
 	e.trials++
 	for i, branch := range s.Branches {
+		e.values = values
 		var err error
 		if dst, err = e.append(AppendLong(dst[:before], int64(i)), branch, v); err == nil || e.spent != nil {
 			e.trials--

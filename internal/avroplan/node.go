@@ -47,6 +47,10 @@ type Node struct {
 
 	// Defaults gives the record's fields that the writer does not write.
 	Defaults []Default
+
+	// Empty is the number of the record's fields that are read from no bytes,
+	// for [Cursor.Empty].
+	Empty int
 }
 
 // Step reads one field of a record.

@@ -206,6 +206,9 @@ func (r *resolver) record(n *Node, w *Schema, t *trail) *Node {
 		rf := n.Schema.Fields[targets[i]]
 		child := r.node(f.Type, rf.Type, t.in(rf.Name))
 		n.Steps[i].Node = child
+		if f.Type.fixedSize == 0 {
+			n.Empty++
+		}
 		if child.Err != "" {
 			note(rf.Name + ": " + child.Err)
 		}

@@ -132,6 +132,9 @@ type Field struct {
 	// Avro binary; a default of type null is empty.
 	HasDefault bool
 	Default    []byte
+
+	// defaultValues is the number of values that the default stands for.
+	defaultValues int
 }
 
 // BranchName returns the name by which a union tells the schema from its other
