@@ -71,7 +71,7 @@ func TestParseEncodesUnionItemsInPlace(t *testing.T) {
 	}
 	list := value.get("fields").items[0].get("default")
 	array := mustParse(t, text).Fields[0].Type
-	e := defaultEncoder{steps: 10 * items}
+	e := defaultEncoder{steps: 10 * items, maxValues: 3 * items}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	data, err := e.append(nil, array, list)

@@ -142,6 +142,9 @@ func (s *textSink) record(n *Node) *DatumError {
 	if err := c.Enter(); err != nil {
 		return err
 	}
+	if err := c.Empty(n.Empty); err != nil {
+		return err
+	}
 	defer c.Leave()
 	s.out.WriteByte('{')
 	written := 0
