@@ -125,7 +125,7 @@ func TestAvroConstructorErrors(t *testing.T) {
 	}
 	cache.SeedSubjectID("orders-value", 1)
 	_, err = readOnly.Serialize("orders", part{})
-	if want := "cannot serialize schema value: type schema.part has no field id, which has no default"; err == nil || err.Error() != want {
+	if want := "cannot serialize schema value: type schema.part has no field id, which has no default (AVRO schema 1, subject orders-value)"; err == nil || err.Error() != want {
 		t.Errorf("Serialize: %v, want %s", err, want)
 	}
 }
@@ -200,7 +200,7 @@ func TestAvroBodyErrorsNameElementAndOffset(t *testing.T) {
 	}
 	_, err = s.Serialize("orders", map[string]any{"a": 1, "b": []any{"x", 2}})
 	var value *AvroValueError
-	if want := "cannot serialize schema value: field b[1]: type int cannot be written as Avro string"; err == nil || err.Error() != want ||
+	if want := "cannot serialize schema value: field b[1]: type int cannot be written as Avro string (AVRO schema 5, subject orders-value)"; err == nil || err.Error() != want ||
 		!errors.As(err, &value) || value.Path() != "b[1]" {
 		t.Errorf("Serialize: %v, want %s", err, want)
 	}

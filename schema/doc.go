@@ -76,6 +76,7 @@
 //	error                    when                                 what to do
 //	FrameError               a payload is not a frame             skip the record
 //	DeserializeError         a body cannot be read; wraps why     skip the record
+//	SerializeError           a value cannot be written; wraps why fix the value or the schema
 //	FetchPendingError        a writer schema is on its way        read the record again
 //	SchemaUnavailableError   the registry refused the schema      skip the record, or fix the registry
 //	UnresolvedSubjectError   no id for the serde's schema         RegisterSubject and Prewarm
@@ -84,6 +85,7 @@
 //	AvroValueError           a schema cannot express a value      fix the value
 //	AvroSchemaError          a text is no Avro schema             fix the text
 //	ProtobufDataError        a body is not the message it is for  skip the record
+//	ProtobufValueError       a message cannot be written          fix the value
 //	ProtobufMessageError     a record holds another message       skip the record, or WithMessages
 //	ProtobufSchemaError      a text is no Protobuf schema         fix the text, or add the missing reference
 //	ValidationError          a document breaks its JSON Schema    skip the record, or fix the value

@@ -212,6 +212,7 @@ func (e *SchemaUnavailableError) Unwrap() error { return e.cause }
 // tells why the last prewarm failed, if one ran.
 type UnresolvedSubjectError struct {
 	Subject string
+	Kind    Kind // of the serde
 
 	cause error
 }
@@ -223,6 +224,30 @@ func (e *UnresolvedSubjectError) Error() string {
 
 // Unwrap returns why the last prewarm failed, or nil.
 func (e *UnresolvedSubjectError) Unwrap() error { return e.cause }
+
+// SerializeError says that a value cannot be written under the schema of its
+// subject. Unwrap tells why, and which element of the value it is: an
+// [*AvroValueError], a [*ProtobufValueError], a [*ProtobufMessageError], a
+// [*ValidationError], or an error of the codec.
+type SerializeError struct {
+	Subject  string // of the serde for the topic
+	SchemaID int    // that the payload would carry; 0 when the serde has no schema for the value
+	Kind     Kind   // of the serde
+
+	cause error
+}
+
+// Error tells the cause, and whose value it is.
+func (e *SerializeError) Error() string {
+	schema := e.Kind.String()
+	if e.SchemaID != 0 {
+		schema += " schema " + schemaName(e.SchemaID, "")
+	}
+	return fmt.Sprintf("cannot serialize schema value: %v (%s, subject %s)", e.cause, schema, e.Subject)
+}
+
+// Unwrap returns what is wrong with the value or the schema.
+func (e *SerializeError) Unwrap() error { return e.cause }
 
 // FrameError says that a payload or header is not a frame.
 type FrameError struct {

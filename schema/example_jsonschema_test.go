@@ -61,7 +61,7 @@ func ExampleWithReferences() {
 	}
 	_, err = invoices.Serialize("invoices", map[string]any{"total": "much"})
 	fmt.Println(err)
-	// Output: cannot serialize schema value: JSON Schema validation failed: got string, want integer at "/total"
+	// Output: cannot serialize schema value: JSON Schema validation failed: got string, want integer at "/total" (JSON schema 4, subject invoices-value)
 }
 
 func ExampleJSONCompatibility() {

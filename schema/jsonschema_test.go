@@ -74,7 +74,7 @@ func TestJSONValidationNamesEveryViolation(t *testing.T) {
 	if payload != nil {
 		t.Errorf("an invalid document was written: %q", payload)
 	}
-	const want = `cannot serialize schema value: JSON Schema validation failed: missing property 'id' at "" (and 1 more)`
+	const want = `cannot serialize schema value: JSON Schema validation failed: missing property 'id' at "" (and 1 more) (JSON schema 11, subject orders-value)`
 	if err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}

@@ -206,7 +206,7 @@ func (s *ProtobufSerde[T]) RegisterSubject(topic string) {
 }
 
 // writer returns what writes a value.
-func (s *ProtobufSerde[T]) writer(value T) (*serdeCore[T], error) {
+func (s *ProtobufSerde[T]) writer(topic string, value T) (*serdeCore[T], error) {
 	if s.local != nil && len(s.variants) == 0 || s.broken != nil || s.isTombstone(value) {
 		return &s.serdeCore, nil
 	}
@@ -223,7 +223,9 @@ func (s *ProtobufSerde[T]) writer(value T) (*serdeCore[T], error) {
 	if s.local != nil {
 		local = string(s.local.message.FullName())
 	}
-	return nil, fmt.Errorf("cannot serialize schema value: %w", foreignMessage(string(name), local))
+	return nil, &SerializeError{
+		Subject: s.Subject(topic), Kind: KindProtobuf, cause: foreignMessage(string(name), local),
+	}
 }
 
 func foreignMessage(name, local string) *ProtobufMessageError {
@@ -233,7 +235,7 @@ func foreignMessage(name, local string) *ProtobufMessageError {
 // Serialize returns the framed payload of value, or nil for a tombstone. The
 // caller owns it.
 func (s *ProtobufSerde[T]) Serialize(topic string, value T) ([]byte, error) {
-	w, err := s.writer(value)
+	w, err := s.writer(topic, value)
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +246,7 @@ func (s *ProtobufSerde[T]) Serialize(topic string, value T) ([]byte, error) {
 // extended slice, or nil for a tombstone. With an error it returns dst as it
 // was.
 func (s *ProtobufSerde[T]) AppendSerialize(dst []byte, topic string, value T) ([]byte, error) {
-	w, err := s.writer(value)
+	w, err := s.writer(topic, value)
 	if err != nil {
 		return dst, err
 	}
@@ -256,7 +258,7 @@ func (s *ProtobufSerde[T]) AppendSerialize(dst []byte, topic string, value T) ([
 // one, the numeric id otherwise. A tombstone is nil and appends no header. The
 // caller owns the payload; the header's value is shared and must not be changed.
 func (s *ProtobufSerde[T]) SerializeWithHeaders(topic string, value T, headers []Header) ([]byte, []Header, error) {
-	w, err := s.writer(value)
+	w, err := s.writer(topic, value)
 	if err != nil {
 		return nil, headers, err
 	}
@@ -297,7 +299,11 @@ func (f *protobufFormat[T]) compileEncoder(target *writerSchema) (encoder[T], er
 		if m := value.ProtoReflect().Descriptor(); m != f.local.message && m.FullName() != name {
 			return dst, foreignMessage(string(m.FullName()), string(name))
 		}
-		return options.MarshalAppend(dst, value)
+		out, err := options.MarshalAppend(dst, value)
+		if err != nil {
+			return dst, valueError(value.ProtoReflect(), options.AllowPartial, err)
+		}
+		return out, nil
 	}}, nil
 }
 

@@ -28,6 +28,34 @@ func mismatch(indexes []int, writer, local string) *ProtobufMessageError {
 	}
 }
 
+// ProtobufValueError reports a message that cannot be written, such as one with a
+// required field that is not set.
+type ProtobufValueError struct {
+	// Message is the full name of the message that was to be written.
+	Message string
+	// Path names the field; "" is the message itself. Of a very long path the
+	// middle is left out.
+	Path string
+
+	reason string
+	cause  error
+}
+
+// Error tells the field and the fault.
+func (e *ProtobufValueError) Error() string {
+	return protobufPlace(e.Message, e.Path) + ": " + e.reason
+}
+
+// Unwrap returns the error of the Protobuf library.
+func (e *ProtobufValueError) Unwrap() error { return e.cause }
+
+func protobufPlace(message, path string) string {
+	if path == "" {
+		return "message " + message
+	}
+	return "message " + message + " field " + path
+}
+
 // ProtobufDataError reports a Protobuf body that cannot be read as the message
 // that it is for.
 type ProtobufDataError struct {
@@ -46,11 +74,7 @@ type ProtobufDataError struct {
 
 // Error tells the field, the offset and the fault.
 func (e *ProtobufDataError) Error() string {
-	place := "message " + e.Message
-	if e.Path != "" {
-		place += " field " + e.Path
-	}
-	return fmt.Sprintf("%s at byte %d: %s", place, e.Offset, e.reason)
+	return fmt.Sprintf("%s at byte %d: %s", protobufPlace(e.Message, e.Path), e.Offset, e.reason)
 }
 
 // Unwrap returns the error of the Protobuf library.

@@ -23,7 +23,7 @@ const defaultRecursionLimit = protowire.DefaultRecursionLimit
 func dataError(m protoreflect.Message, body []byte, extensions extensionFinder, limit int, cause error) *ProtobufDataError {
 	found := &ProtobufDataError{
 		Message: string(m.Descriptor().FullName()), Offset: len(body),
-		reason: strings.TrimSpace(strings.TrimPrefix(strings.ReplaceAll(cause.Error(), "\u00a0", " "), "proto: ")), cause: cause,
+		reason: libraryReason(cause), cause: cause,
 	}
 	if limit == 0 {
 		limit = defaultRecursionLimit
@@ -315,8 +315,23 @@ func (f *faultFinder) under(key protoreflect.MapKey) {
 	f.path.In("[" + key.String() + "]")
 }
 
-// unset looks for a required field without a value in a message that is complete
-// on the wire, and reports whether there is one.
+// valueError says where a message is wrong that the Protobuf library has refused
+// to write.
+func valueError(m protoreflect.Message, partial bool, cause error) *ProtobufValueError {
+	f := &faultFinder{reason: libraryReason(cause)}
+	_ = !partial && f.unset(m) || f.notText(m)
+	return &ProtobufValueError{
+		Message: string(m.Descriptor().FullName()), Path: f.path.String(), reason: f.reason, cause: cause,
+	}
+}
+
+// libraryReason returns the text of an error of the Protobuf library in one form.
+func libraryReason(err error) string {
+	return strings.TrimSpace(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
+}
+
+// unset looks for a required field without a value in a message, and reports
+// whether there is one.
 func (f *faultFinder) unset(m protoreflect.Message) bool {
 	required := m.Descriptor().RequiredNumbers()
 	for i := range required.Len() {
@@ -325,9 +340,44 @@ func (f *faultFinder) unset(m protoreflect.Message) bool {
 			return true
 		}
 	}
+	return f.inFields(m, func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		return field.Message() != nil && f.unset(value.Message())
+	})
+}
+
+// notText looks for a text that is not UTF-8 in a message, and reports whether
+// there is one.
+func (f *faultFinder) notText(m protoreflect.Message) bool {
+	return f.inFields(m, func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.Message() != nil:
+			return f.notText(value.Message())
+		case field.Kind() == protoreflect.StringKind && checksText(field) && !utf8.ValidString(value.String()):
+			f.reason = "the text is not valid UTF-8"
+			return true
+		}
+		return false
+	})
+}
+
+// inFields asks wrong about every single value in the fields of a message, and
+// about the texts that are keys of maps. It stops at one that is.
+func (f *faultFinder) inFields(m protoreflect.Message, wrong func(protoreflect.FieldDescriptor, protoreflect.Value) bool) bool {
 	found := false
 	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
-		if found = f.unsetIn(field, value); found {
+		switch {
+		case field.IsMap():
+			found = f.inEntries(field, value.Map(), wrong)
+		case field.IsList():
+			for i := 0; i < value.List().Len() && !found; i++ {
+				if found = wrong(field, value.List().Get(i)); found {
+					f.path.At(i)
+				}
+			}
+		default:
+			found = wrong(field, value)
+		}
+		if found {
 			f.path.In(fieldStep(field, field.Number()))
 		}
 		return !found
@@ -335,30 +385,14 @@ func (f *faultFinder) unset(m protoreflect.Message) bool {
 	return found
 }
 
-// unsetIn is unset for the messages in a field.
-func (f *faultFinder) unsetIn(field protoreflect.FieldDescriptor, value protoreflect.Value) (found bool) {
-	switch {
-	case field.IsMap():
-		if field.MapValue().Message() == nil {
-			return false
+func (f *faultFinder) inEntries(field protoreflect.FieldDescriptor, entries protoreflect.Map, wrong func(protoreflect.FieldDescriptor, protoreflect.Value) bool) bool {
+	found := false
+	entries.Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
+		if found = wrong(field.MapKey(), key.Value()) || wrong(field.MapValue(), value); found {
+			f.under(key)
 		}
-		value.Map().Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
-			if found = f.unset(value.Message()); found {
-				f.under(key)
-			}
-			return !found
-		})
-	case field.Message() == nil:
-	case field.IsList():
-		for i := range value.List().Len() {
-			if f.unset(value.List().Get(i).Message()) {
-				f.path.At(i)
-				return true
-			}
-		}
-	default:
-		return f.unset(value.Message())
-	}
+		return !found
+	})
 	return found
 }
 

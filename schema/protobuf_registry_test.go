@@ -231,7 +231,7 @@ func TestUseLatestWritesTheIndexesOfTheLatestSchema(t *testing.T) {
 	}
 	_, err = missing.Serialize("t", &testpb.Cancelled{})
 	wantProtobufError[*ProtobufMessageError](t, err, fmt.Sprintf(
-		"cannot serialize schema value: schema %d declares no message shop.Cancelled with message indexes", latest))
+		"cannot serialize schema value: schema %d declares no message shop.Cancelled with message indexes (PROTOBUF schema %[1]d, subject t-value)", latest))
 }
 
 func TestUseLatestComparesProtobufFiles(t *testing.T) {
@@ -463,7 +463,7 @@ func TestDynamicMessagesUnderATextOfOnesOwn(t *testing.T) {
 		t.Errorf("Deserialize = %v, %v", got, err)
 	}
 	if _, err := s.Serialize("t", dynamicpb.NewMessage(sum.Message())); err == nil ||
-		err.Error() != "cannot serialize schema value: message far.Money is none that the serde writes" {
+		err.Error() != "cannot serialize schema value: message far.Money is none that the serde writes (PROTOBUF schema 2, subject t-value)" {
 		t.Errorf("another message: %v", err)
 	}
 }

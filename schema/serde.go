@@ -19,7 +19,8 @@ import (
 // for a topic, to be resolved by the next prewarm.
 //
 // None of them does I/O. A subject without an id is an
-// [*UnresolvedSubjectError], a payload that is not a frame a [*FrameError]. A
+// [*UnresolvedSubjectError], a value that cannot be written a
+// [*SerializeError], a payload that is not a frame a [*FrameError]. A
 // writer schema that is not cached yet is a [*FetchPendingError], one that the
 // registry refused a [*SchemaUnavailableError], and a body that cannot be read a
 // [*DeserializeError].
@@ -208,6 +209,8 @@ type compiledEncoder[T any] struct {
 	resolution *resolution
 	prefix     []byte
 	header     []byte // value of the header that carries the id instead
+	subject    string
+	kind       Kind
 	err        error
 }
 
@@ -277,9 +280,13 @@ func (s *serdeCore[T]) SerializeWithHeaders(topic string, value T, headers []Hea
 func (e *compiledEncoder[T]) append(dst, prefix []byte, value T) ([]byte, error) {
 	out, err := e.appendBody(append(dst, prefix...), value)
 	if err != nil {
-		return dst, fmt.Errorf("cannot serialize schema value: %w", err)
+		return dst, e.failure(err)
 	}
 	return out, nil
+}
+
+func (e *compiledEncoder[T]) failure(cause error) error {
+	return &SerializeError{Subject: e.subject, SchemaID: int(e.resolution.id), Kind: e.kind, cause: cause}
 }
 
 func (s *serdeCore[T]) encoder(topic string) (*compiledEncoder[T], error) {
@@ -293,7 +300,7 @@ func (s *serdeCore[T]) encoder(topic string) (*compiledEncoder[T], error) {
 	resolved := target.entry.resolved.Load()
 	if resolved == nil {
 		return nil, &UnresolvedSubjectError{
-			Subject: target.entry.local.subject, cause: s.cache.failureOf(target.entry),
+			Subject: target.entry.local.subject, Kind: s.local.kind, cause: s.cache.failureOf(target.entry),
 		}
 	}
 	compiled := target.compiled.Load()
@@ -323,10 +330,10 @@ func (s *serdeCore[T]) compile(target *subjectTarget[T], resolved *resolution) *
 	if compiled := target.compiled.Load(); compiled != nil && compiled.resolution == resolved {
 		return compiled
 	}
-	compiled := &compiledEncoder[T]{resolution: resolved}
-	compiled.encoder, compiled.err = s.format.compileEncoder(resolved.target)
-	if compiled.err != nil {
-		compiled.err = fmt.Errorf("cannot serialize schema value: %w", compiled.err)
+	compiled := &compiledEncoder[T]{resolution: resolved, subject: target.entry.local.subject, kind: s.local.kind}
+	var err error
+	if compiled.encoder, err = s.format.compileEncoder(resolved.target); err != nil {
+		compiled.err = compiled.failure(err)
 	}
 	id := writerID{id: resolved.id}
 	compiled.prefix = append(id.appendPrefix(nil), compiled.indexes...)

@@ -196,7 +196,7 @@ func TestSerdeErrorsAreWrappedOnce(t *testing.T) {
 	serde := newPlainSerde(t, cache, &plainFormat{})
 	dst := []byte("kept")
 	out, err := serde.AppendSerialize(dst, "t", 5)
-	if string(out) != "kept" || err == nil || err.Error() != "cannot serialize schema value: int is not text" {
+	if string(out) != "kept" || err == nil || err.Error() != "cannot serialize schema value: int is not text (PROTOBUF schema 1, subject t-value)" {
 		t.Errorf("AppendSerialize = %q, %v", out, err)
 	}
 	if payload, err := serde.Serialize("t", 5); payload != nil || err == nil {
@@ -223,7 +223,7 @@ func TestSerdeErrorsAreWrappedOnce(t *testing.T) {
 		errors.Unwrap(first) != errors.Unwrap(second) {
 		t.Errorf("compile errors are %v and %v, want one that is kept", first, second)
 	}
-	if _, err := broken.Serialize("t", "x"); err == nil || err.Error() != "cannot serialize schema value: no plan" {
+	if _, err := broken.Serialize("t", "x"); err == nil || err.Error() != "cannot serialize schema value: no plan (PROTOBUF schema 1, subject t-value)" {
 		t.Errorf("error is %v", err)
 	}
 }
