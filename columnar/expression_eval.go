@@ -274,8 +274,12 @@ func (ev *evaluation) castTo(b *boundExpression, result, arg *vector, rows int, 
 	return err
 }
 
-// converted returns arg in the kind and scale of b.
+// converted returns arg in the kind and scale of b. What is null in all rows needs
+// no kind.
 func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool) (vector, error) {
+	if arg.kind == anyKind {
+		return *arg, nil
+	}
 	result := vector{kind: b.kind, scale: b.scale, nulls: arg.nulls, one: arg.one}
 	rows := ev.rowsOf([]vector{*arg})
 	fail := func(row int, err error) error {
