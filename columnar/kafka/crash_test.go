@@ -92,7 +92,7 @@ func newCount(t *testing.T, c cluster, events int64, config memberConfig) *count
 // memberProcess is a running member process.
 type memberProcess struct {
 	*exec.Cmd
-	lines  chan string   // what it prints
+	lines  chan string   // what it prints; closed behind the last line
 	exited chan struct{} // closed when the process has ended
 	err    error         // how it ended
 }
@@ -126,6 +126,7 @@ func (j *count) start(t *testing.T, change func(*memberConfig)) *memberProcess {
 		for scanner.Scan() {
 			m.lines <- scanner.Text()
 		}
+		close(m.lines)
 		m.err = m.Wait()
 	}()
 	t.Cleanup(func() {
@@ -140,12 +141,14 @@ func (j *count) start(t *testing.T, change func(*memberConfig)) *memberProcess {
 func (m *memberProcess) expect(t *testing.T, want string) {
 	t.Helper()
 	select {
-	case line := <-m.lines:
+	case line, more := <-m.lines:
+		if !more {
+			<-m.exited
+			t.Fatalf("the member ended before it said %q: %v", want, m.err)
+		}
 		if line != want {
 			t.Fatalf("the member says %q, want %q", line, want)
 		}
-	case <-m.exited:
-		t.Fatalf("the member ended before it said %q: %v", want, m.err)
 	case <-time.After(patience):
 		t.Fatalf("the member did not say %q in %v", want, patience)
 	}

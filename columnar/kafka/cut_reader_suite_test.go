@@ -151,7 +151,7 @@ func testPublisherNamesWhatItWaitsFor(t *testing.T, c cluster) {
 	in, barriers := c.topic(t, 1), unique("barriers")
 	p := c.publisher(t, "audit", barriers, []string{in})
 	foreign := c.openTransaction(t, barriers)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // for it to come as far as to wait
 	defer cancel()
 	_, err := p.Publish(ctx)
 	var incomplete *columnar.IncompleteReadError

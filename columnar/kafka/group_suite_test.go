@@ -46,7 +46,7 @@ func init() {
 
 // brisk makes group changes show up soon.
 func brisk(more ...kgo.Opt) []kgo.Opt {
-	return append([]kgo.Opt{kgo.HeartbeatInterval(100 * time.Millisecond), kgo.RebalanceTimeout(10 * time.Second)}, more...)
+	return append([]kgo.Opt{kgo.HeartbeatInterval(100 * time.Millisecond), kgo.RebalanceTimeout(30 * time.Second)}, more...)
 }
 
 // tracker is a listener that knows what its member owns.
@@ -391,7 +391,7 @@ func testHeldRecordsSurviveRebalance(t *testing.T, c cluster) {
 func testCommitDuringJoin(t *testing.T, c cluster) {
 	in, out, group := c.topic(t, 2), c.topic(t, 1), unique("group")
 	var k tracker
-	opts := brisk(kgo.RebalanceTimeout(2 * time.Second))
+	opts := brisk(kgo.RebalanceTimeout(5 * time.Second))
 	m := c.transactional(t, group, unique("id"), &k, []string{in}, opts...)
 	pollAll(t, func() bool { return len(k.owned) == 2 }, m)
 	// The newcomer never polls, so the join that follows number 1's revocation
@@ -479,7 +479,7 @@ func ready(m *kafka.TransactionalMember, topic string) bool {
 func testSlowRound(t *testing.T, c cluster) {
 	in, out, group := c.topic(t, 1), c.topic(t, 1), unique("group")
 	c.produce(t, in, 0, "a", "b")
-	slow := c.transactional(t, group, unique("id"), nil, []string{in}, brisk(kgo.RebalanceTimeout(time.Second))...)
+	slow := c.transactional(t, group, unique("id"), nil, []string{in}, brisk(kgo.RebalanceTimeout(5*time.Second))...)
 	pollUntil(t, slow, records(2))
 	if err := slow.BeginTransaction(); err != nil {
 		t.Fatalf("begin: %v", err)
@@ -487,7 +487,7 @@ func testSlowRound(t *testing.T, c cluster) {
 	sendAll(t, slow, out, "slow")
 	// While the round goes on, another member joins, and the group goes on
 	// without the slow one.
-	quick := c.transactional(t, group, unique("id"), nil, []string{in}, brisk(kgo.RebalanceTimeout(time.Second))...)
+	quick := c.transactional(t, group, unique("id"), nil, []string{in}, brisk(kgo.RebalanceTimeout(5*time.Second))...)
 	pollUntil(t, quick, records(2))
 	if err := commitRound(t, quick, out, map[columnar.TopicPartition]int64{at(in, 0): 2}, "quick"); err != nil {
 		t.Fatalf("commit of the quick member: %v", err)
@@ -635,11 +635,11 @@ func testStaticFencing(t *testing.T, c cluster) {
 func testCloseWhileJoining(t *testing.T, c cluster) {
 	in, group := c.topic(t, 1), unique("group")
 	var k tracker
-	idle := c.member(t, group, &k, []string{in}, brisk(kgo.RebalanceTimeout(time.Minute))...)
+	idle := c.member(t, group, &k, []string{in}, brisk(kgo.RebalanceTimeout(2*patience))...)
 	pollAll(t, func() bool { return len(k.owned) == 1 }, idle)
 	// The idle member does not poll, so the join of the next one hangs.
 	pending := make(chan struct{}, 16)
-	joining := c.member(t, group, nil, []string{in}, brisk(kgo.RebalanceTimeout(time.Minute), kgo.WithHooks(joinWatch{pending}))...)
+	joining := c.member(t, group, nil, []string{in}, brisk(kgo.RebalanceTimeout(2*patience), kgo.WithHooks(joinWatch{pending}))...)
 	polled := make(chan error, 1)
 	go func() {
 		_, err := joining.Poll(context.Background(), patience)
@@ -654,7 +654,7 @@ func testCloseWhileJoining(t *testing.T, c cluster) {
 	if err := joining.Close(); err != nil {
 		t.Errorf("close: %v", err)
 	}
-	if took := time.Since(begun); took > 15*time.Second {
+	if took := time.Since(begun); took > patience {
 		t.Errorf("close took %v", took)
 	}
 	if err := <-polled; !errors.Is(err, kafka.ErrClosed) {

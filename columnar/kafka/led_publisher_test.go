@@ -46,7 +46,7 @@ const (
 )
 
 func publisherLease() (coordination.LeaseConfig, error) {
-	return coordination.NewLeaseConfig(4*time.Second, time.Second, 500*time.Millisecond)
+	return coordination.NewLeaseConfig(8*time.Second, 2*time.Second, time.Second)
 }
 
 // runPublisher is one of several processes that may publish the cuts of a
@@ -96,7 +96,7 @@ func runPublisher() error {
 type publisherProcess struct {
 	*exec.Cmd
 	every  time.Duration
-	lines  chan string   // what it prints
+	lines  chan string   // what it prints; closed behind the last line
 	exited chan struct{} // closed when the process has ended
 }
 
@@ -124,6 +124,7 @@ func startPublisher(t *testing.T, c publisherConfig) *publisherProcess {
 		for scanner := bufio.NewScanner(out); scanner.Scan(); {
 			p.lines <- scanner.Text()
 		}
+		close(p.lines)
 		_ = p.Wait() // ProcessState says how it ended
 	}()
 	t.Cleanup(func() { p.end(t, syscall.SIGKILL) })
@@ -153,12 +154,14 @@ func (p *publisherProcess) expect(t *testing.T, want string) {
 	t.Helper()
 	for {
 		select {
-		case line := <-p.lines:
+		case line, more := <-p.lines:
+			if !more {
+				<-p.exited
+				t.Fatalf("a publisher ended with %v before it printed %q", p.ProcessState, want)
+			}
 			if line == want {
 				return
 			}
-		case <-p.exited:
-			t.Fatalf("a publisher ended with %v before it printed %q", p.ProcessState, want)
 		case <-within(t).Done():
 			t.Fatalf("a publisher did not print %q", want)
 		}

@@ -284,7 +284,7 @@ func testRunnerWaitsForTheOutcome(t *testing.T, c cluster) {
 		t.Run(tt.name, func(t *testing.T) {
 			j := newTallyJob(t, c, true)
 			w := newWire()
-			j.options = []kgo.Opt{kgo.Dialer(w.dial), kgo.RetryTimeout(time.Second)}
+			j.options = []kgo.Opt{kgo.Dialer(w.dial), kgo.RetryTimeout(3 * time.Second)}
 			j.fill(t, 20)
 			m := j.start(t)
 			m.rounds(t, m.drained(t))
