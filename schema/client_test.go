@@ -402,18 +402,20 @@ func TestRetriesFollowTheStatus(t *testing.T) {
 }
 
 func TestDefaultRetriesAreThreeQuickAttempts(t *testing.T) {
-	client, double := answering(t, http.StatusInternalServerError, `down`)
-	start := time.Now()
-	_, err := client.Subjects(t.Context())
-	if registry, ok := errors.AsType[*RegistryError](err); !ok || registry.StatusCode != 500 {
-		t.Fatalf("error is %v", err)
-	}
-	if n := len(double.recorded()); n != 3 {
-		t.Errorf("%d requests, want 3", n)
-	}
-	if took := time.Since(start); took > time.Second {
-		t.Errorf("three attempts took %v", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		client, double := answering(t, http.StatusInternalServerError, `down`)
+		start := time.Now()
+		_, err := client.Subjects(t.Context())
+		if registry, ok := errors.AsType[*RegistryError](err); !ok || registry.StatusCode != 500 {
+			t.Fatalf("error is %v", err)
+		}
+		if n := len(double.recorded()); n != 3 {
+			t.Errorf("%d requests, want 3", n)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("three attempts took %v", took)
+		}
+	})
 }
 
 func TestPausesGrowAndFollowRetryAfter(t *testing.T) {
@@ -553,7 +555,7 @@ func TestFailoverToAnAddressThatAnswers(t *testing.T) {
 	good.register("orders", NewSchema{Schema: `"int"`})
 	var attempts []string
 	client, err := NewRegistryClient("http://127.0.0.1:1, http://"+listener.Addr().String()+"/,"+good.url,
-		WithRequestTimeout(100*time.Millisecond), WithMaxRetries(0), WithRegistryHooks(RegistryHooks{
+		WithRequestTimeout(3*time.Second), WithMaxRetries(0), WithRegistryHooks(RegistryHooks{
 			Attempt: func(a RegistryAttempt) { attempts = append(attempts, fmt.Sprint(a.Status)) },
 		}))
 	if err != nil {
