@@ -192,7 +192,9 @@ func TestMemoryStaysBounded(t *testing.T) {
 		Group: unique("heavy"), StateDir: t.TempDir(),
 	}
 	c.publisher(t, config.Group, config.Barriers, []string{config.In})
-	client := c.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	// Full batches, of six values: the cut is inside one, so that the member gets
+	// more than it may process.
+	client := c.client(t, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ManualFlushing())
 	filler := strings.Repeat("x", largeValue)
 	var want []string
 	failed := make(chan error, 1)
@@ -209,6 +211,11 @@ func TestMemoryStaysBounded(t *testing.T) {
 					}
 				}
 			})
+			if i%60 == 59 {
+				if err := client.Flush(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
 	key, value, err := columnar.EncodeBarrierCut(columnar.BarrierCut{Group: config.Group, Epoch: 1, Offsets: map[columnar.TopicPartition]int64{
