@@ -84,6 +84,7 @@ func testAdvanceIsCommittedOnce(t *testing.T, c cluster) {
 			t.Run(fmt.Sprintf("%s is lost, killed %v", lost, killed), func(t *testing.T) {
 				in, out, group, dir := c.topic(t, 1), c.topic(t, 1), unique("group"), t.TempDir()
 				w := newWire()
+				recovered := false // the partition of the latest runner
 				start := func() (*columnar.GroupRunner, *kafka.TransactionalMember) {
 					t.Helper()
 					m, err := kafka.NewTransactionalMember(group, group+"-0",
@@ -91,7 +92,9 @@ func testAdvanceIsCommittedOnce(t *testing.T, c cluster) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					r, err := columnar.NewGroupRunner(windowedCounts(t, in, out), m, m, columnar.WithStateStore(columnar.NewFileStateStore(dir)))
+					recovered = false
+					r, err := columnar.NewGroupRunner(windowedCounts(t, in, out), m, m, columnar.WithStateStore(columnar.NewFileStateStore(dir)),
+						columnar.WithHooks(columnar.Hooks{Recovery: func(columnar.RecoveryInfo) { recovered = true }}))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -109,7 +112,7 @@ func testAdvanceIsCommittedOnce(t *testing.T, c cluster) {
 						if err != nil {
 							t.Fatalf("lag: %v", err)
 						}
-						if behind, ok := lag[at(in, 0)]; ok && behind == 0 {
+						if behind, ok := lag[at(in, 0)]; ok && behind == 0 && recovered {
 							return
 						}
 					}

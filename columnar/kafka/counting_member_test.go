@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,6 +48,12 @@ type memberConfig struct {
 	// Poll bounds the records of a round, so that there are many rounds.
 	Poll int
 
+	// Silent emits the counts of a window when it closes, which an advance of time
+	// does in a round of its own: to Until once all bids are counted, or by Idle.
+	Silent bool
+	Until  int64
+	Idle   time.Duration
+
 	// The process sends itself Signal when it reaches Seam for the Nth time.
 	Seam   seam
 	Nth    int
@@ -62,15 +69,19 @@ const (
 	afterSnapshot seam = "after the snapshot, before the offsets"
 	afterOffsets  seam = "after the offsets, before the commit"
 	afterCommit   seam = "after the commit, before the epoch closes"
+	afterJournal  seam = "after the journal, before the offsets"
 )
 
-// trap ends or stops the process at a seam of a round that fires a barrier. The
-// first three seams come before it is known whether a round fires: beforeSend
-// counts all rounds.
+// memberAdvanced is what a silent member prints when it has advanced time.
+const memberAdvanced = "advanced"
+
+// trap ends or stops the process at a seam of a round that fires a barrier, or of
+// a silent member, that advances time. The first three seams come before it is
+// known whether a round fires: beforeSend counts all rounds.
 type trap struct {
 	memberConfig
 	sent    bool // in this round
-	firing  bool // this round saved an epoch
+	firing  bool // this round saved an epoch, or advances time
 	reached int
 }
 
@@ -89,7 +100,7 @@ func (t *trap) at(s seam) {
 
 func (t *trap) send() {
 	if !t.sent {
-		t.sent = true
+		t.sent, t.firing = true, t.Silent
 		t.at(beforeSend)
 	}
 }
@@ -108,6 +119,15 @@ func (s trappedStore) SaveSnapshot(ctx context.Context, info columnar.SnapshotIn
 		s.trap.firing = true
 	}
 	return s.FileStateStore.SaveSnapshot(ctx, info, state)
+}
+
+func (s trappedStore) AppendRound(ctx context.Context, partition int, generation int64, round []byte) error {
+	if s.trap.firing {
+		s.trap.at(afterSend)
+	}
+	err := s.FileStateStore.AppendRound(ctx, partition, generation, round)
+	s.trap.at(afterJournal)
+	return err
 }
 
 // trappedMember is an at-least-once member with traps.
@@ -221,6 +241,9 @@ func (c memberConfig) run(ctx context.Context) error {
 		return err
 	}
 	store := trappedStore{files, trap}
+	if c.Silent {
+		return c.runSilent(ctx, topology, consumer, producer, store)
+	}
 	runner, err := columnar.NewGroupRunner(topology, consumer, producer,
 		columnar.WithStateStore(store),
 		columnar.WithMaxPollRecords(c.Poll),
@@ -229,6 +252,59 @@ func (c memberConfig) run(ctx context.Context) error {
 		return err
 	}
 	return runner.Run(ctx)
+}
+
+// runSilent counts what there is, and advances time behind it.
+func (c memberConfig) runSilent(ctx context.Context, topology *columnar.Topology, consumer columnar.Consumer, producer columnar.Producer, store columnar.StateStore) error {
+	var recovered atomic.Int32
+	options := []columnar.GroupRunnerOption{
+		columnar.WithStateStore(store),
+		columnar.WithHooks(columnar.Hooks{Recovery: func(columnar.RecoveryInfo) { recovered.Add(1) }}),
+	}
+	if c.Idle > 0 {
+		options = append(options, columnar.WithIdleTimeout(c.Idle))
+	}
+	runner, err := columnar.NewGroupRunner(topology, consumer, producer, options...)
+	if err != nil {
+		return err
+	}
+	advanced := make(chan error, 1)
+	go func() {
+		advanced <- c.advance(ctx, runner, func() bool { return recovered.Load() == silentPartitions })
+	}()
+	err = runner.Run(ctx)
+	return errors.Join(err, <-advanced)
+}
+
+// advance advances time as soon as all bids are counted.
+func (c memberConfig) advance(ctx context.Context, runner *columnar.GroupRunner, recovered func() bool) error {
+	if c.Until == 0 {
+		return nil
+	}
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for ctx.Err() == nil {
+		<-look.C
+		lag, err := runner.Lag(ctx)
+		if err != nil && ctx.Err() == nil && !columnar.IsRetriable(err) {
+			return err
+		}
+		var behind int64
+		for _, n := range lag {
+			behind += n
+		}
+		if len(lag) < silentPartitions || behind > 0 || !recovered() {
+			continue
+		}
+		if err = runner.AdvanceTime(ctx, c.Until); err == nil {
+			fmt.Println(memberAdvanced)
+			return nil
+		}
+		if ctx.Err() == nil && !columnar.IsRetriable(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c memberConfig) topology() (*columnar.Topology, error) {
@@ -241,8 +317,12 @@ func (c memberConfig) topology() (*columnar.Topology, error) {
 	if err != nil {
 		return nil, err
 	}
+	window, emit := nexgen.WindowMillis*time.Millisecond, columnar.EmitChanges
+	if c.Silent {
+		window, emit = silentWindow, columnar.EmitFinal
+	}
 	count, err := columnar.NewGroupBy(mem, columnar.Grouping{
-		Keys: []string{"bidder"}, Window: nexgen.WindowMillis * time.Millisecond, Emit: columnar.EmitChanges,
+		Keys: []string{"bidder"}, Window: window, Emit: emit,
 		Aggregations: []columnar.Aggregation{{Function: columnar.Count, OutputColumn: "count"}},
 	})
 	if err != nil {

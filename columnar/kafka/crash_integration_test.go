@@ -39,3 +39,11 @@ func TestRealCountsAreExactThroughCrashesInARound(t *testing.T) {
 func TestRealCountsLoseNothingThroughCrashesInARound(t *testing.T) {
 	testSeams(t, newReal(t), memberConfig{})
 }
+
+func TestRealAdvancesAreExactThroughCrashes(t *testing.T) {
+	testAdvanceSeams(t, newReal(t), memberConfig{Exact: true}, exactAdvanceSeams...)
+}
+
+func TestRealAdvancesLoseNothingThroughCrashes(t *testing.T) {
+	testAdvanceSeams(t, newReal(t), memberConfig{}, looseAdvanceSeams...)
+}

@@ -104,7 +104,13 @@ func (j *count) start(t *testing.T, change func(*memberConfig)) *memberProcess {
 	if change != nil {
 		change(&config)
 	}
-	text, err := json.Marshal(config)
+	return config.start(t)
+}
+
+// start starts a member process.
+func (c memberConfig) start(t *testing.T) *memberProcess {
+	t.Helper()
+	text, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
