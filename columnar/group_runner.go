@@ -69,6 +69,7 @@ type GroupRunner struct {
 	restored   map[int]restoredPartition
 	rewinds    []*topicProgress // whose restored offsets are still to be committed
 	counts     map[string]int   // partitions of the topics with state, where known
+	recount    bool             // they may have changed
 	alignment  alignment
 	open       bool // a transaction has begun and holds nothing
 	unsettled  *unsettled

@@ -5,6 +5,7 @@ package columnar
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 )
@@ -85,7 +86,7 @@ func (r *GroupRunner) apply(ctx context.Context, event rebalance) {
 		for _, tp := range event.assigned {
 			r.join(tp)
 		}
-		r.deferError(r.checkCounts(ctx))
+		r.recount = true
 		if err := r.resolve(ctx); err != nil {
 			// The round, or the caller outside a round, tries again and returns it.
 			r.settings.logger.Warn("assigned partitions are not recovered yet", "error", err)
@@ -228,9 +229,10 @@ func (r *GroupRunner) claim(ctx context.Context, p *logicalPartition) error {
 }
 
 // checkCounts fails when the partition counts of the topics with state have
-// changed since the runner started.
+// changed since the runner started. It looks once after each assignment; until it
+// has, nothing is processed.
 func (r *GroupRunner) checkCounts(ctx context.Context) error {
-	if r.counts == nil || r.settings.allowGrowth {
+	if r.counts == nil || r.settings.allowGrowth || !r.recount {
 		return nil
 	}
 	counts, err := r.counter.PartitionCounts(ctx, r.shape.together)
@@ -238,11 +240,19 @@ func (r *GroupRunner) checkCounts(ctx context.Context) error {
 		return textPrefix.Wrap(err, "partition counts")
 	}
 	for topic, count := range counts {
-		if count != r.counts[topic] {
-			r.terminal = &PartitionCountError{Counts: counts, Before: r.counts}
-			return r.terminal
+		for _, p := range r.partitions {
+			if p.topics[topic] != nil {
+				// Whoever tells the counts may have learned less than the group.
+				count = max(count, p.number+1)
+			}
 		}
+		counts[topic] = count
 	}
+	if !maps.Equal(counts, r.counts) {
+		r.terminal = &PartitionCountError{Counts: counts, Before: r.counts}
+		return r.terminal
+	}
+	r.recount = false
 	return nil
 }
 

@@ -288,6 +288,52 @@ func TestPartitionsThatAreAddedStopARunnerWithState(t *testing.T) {
 	}
 }
 
+// countsOf is a member that tells other partition counts than the cluster, or none.
+type countsOf struct {
+	*fakeMember
+	answer func() (map[string]int, error)
+}
+
+func (c countsOf) PartitionCounts(context.Context, []string) (map[string]int, error) {
+	return c.answer()
+}
+
+// Nothing of a partition that was added is processed while nobody can tell the
+// counts, or while they are told from before.
+func TestPartitionsThatAreAddedStopARunnerThatCannotCount(t *testing.T) {
+	c := clusterOf(t, map[string]int{"in": 2})
+	m := c.member("member")
+	counts, failure := map[string]int{"in": 2}, error(nil)
+	r := newTestRunner(t, ledgerTopology(t), countsOf{m, func() (map[string]int, error) { return maps.Clone(counts), failure }}, m)
+	c.fill(in(0), ones(2)...)
+	runOnce(t, r)
+	c.mu.Lock()
+	c.logs[in(2)] = &fakeLog{}
+	c.mu.Unlock()
+	c.fill(in(2), ones(3)...)
+	failure = passingError{errors.New("no leader")}
+	for range 2 {
+		if _, err := r.RunOnce(t.Context(), 0); !errors.Is(err, failure) || !IsRetriable(err) {
+			t.Fatalf("RunOnce = %v; want %v", err, failure)
+		}
+	}
+	failure = nil
+	for range 2 {
+		_, err := r.RunOnce(t.Context(), 0)
+		var changed *PartitionCountError
+		if !errors.As(err, &changed) || IsRetriable(err) {
+			t.Fatalf("RunOnce = %v; want a lasting *PartitionCountError", err)
+		}
+		want := &PartitionCountError{Counts: map[string]int{"in": 3}, Before: map[string]int{"in": 2}}
+		if diff := cmp.Diff(want, changed); diff != "" {
+			t.Errorf("error mismatch (-want +got):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff(map[TopicPartition]int64{in(0): 2}, c.committed); diff != "" {
+		t.Errorf("committed offsets mismatch (-want +got):\n%s", diff)
+	}
+}
+
 // A topic that is new to a node with state has moved no keys.
 func TestSourceTopicsMayComeAndGo(t *testing.T) {
 	c := clusterOf(t, map[string]int{"in": 1, "more": 1})

@@ -206,6 +206,9 @@ func (r *GroupRunner) takeStand(ctx context.Context) error {
 	if r.terminal != nil {
 		return r.terminal
 	}
+	if err := r.checkCounts(ctx); err != nil {
+		return err
+	}
 	if err := r.recoverPartitions(ctx); err != nil {
 		return err
 	}
