@@ -122,9 +122,9 @@ func (e *ValidationError) Error() string {
 type jsonFormat[T any] struct {
 	options  jsonOptions
 	validate bool
-	local    *jsonschema.Schema // nil without validation
-	tree     bool               // T can hold what parseJSON returns
-	scratch  sync.Pool          // of *jsonScratch
+	local    *jsonValidator // nil without validation
+	tree     bool           // T can hold what parseJSON returns
+	scratch  sync.Pool      // of *jsonScratch
 }
 
 func (f *jsonFormat[T]) indexed() bool { return false }
@@ -190,7 +190,7 @@ func (f *jsonFormat[T]) compileDecoder(writer *writerSchema) (decoder[T], error)
 	var members *jsonMembers
 	if check != nil && !f.tree && f.options.unmarshal == nil {
 		var err error
-		if members, err = planJSONMembers(reflect.TypeFor[T](), check); err != nil {
+		if members, err = planJSONMembers(reflect.TypeFor[T](), check.Schema); err != nil {
 			return nil, err
 		}
 	}
@@ -269,7 +269,10 @@ func (o *jsonOptions) decode(body []byte, value any) error {
 
 // validateJSON reports what is wrong with a document by the schema, and with the
 // names of its members.
-func validateJSON(schema *jsonschema.Schema, members *jsonMembers, document any) error {
+func validateJSON(schema *jsonValidator, members *jsonMembers, document any) error {
+	if excess := schema.excess(document); excess != nil {
+		return &ValidationError{Violations: []Violation{*excess}}
+	}
 	err := schema.Validate(document)
 	if err == nil && members == nil {
 		return nil
@@ -338,13 +341,13 @@ func shortText(text string) string {
 const schemaAddress = "registry:///schema.json"
 
 // validator compiles a schema for documents to be validated.
-func (d *jsonDialect) validator(text string, dependencies []Reference) (*jsonschema.Schema, error) {
+func (d *jsonDialect) validator(text string, dependencies []Reference) (*jsonValidator, error) {
 	compiled, err := d.compile(text, dependencies)
 	if err != nil {
 		return nil, err
 	}
 	placePropertyNames(compiled)
-	return compiled, nil
+	return &jsonValidator{compiled, repeats(compiled)}, nil
 }
 
 // compile prepares a schema and everything that it refers to.
