@@ -12,6 +12,8 @@ import (
 // schemas that puts very many types side by side in unions.
 const MaxNodes = 1 << 16
 
+var tooLarge = fmt.Sprintf("the plan exceeds %d nodes", MaxNodes)
+
 // Resolve compiles the plan that reads data of the schema writer as values of
 // the schema reader.
 //
@@ -22,7 +24,7 @@ func Resolve(writer, reader *Schema) (*Node, error) {
 	r := newResolver()
 	root := r.node(writer, reader, nil)
 	if r.nodes > MaxNodes {
-		return nil, &ResolveError{Mismatches: []Mismatch{{Reason: fmt.Sprintf("the plan exceeds %d nodes", MaxNodes)}}}
+		return nil, &ResolveError{Mismatches: []Mismatch{{Reason: tooLarge}}}
 	}
 	if root.Err != "" {
 		return nil, &ResolveError{Mismatches: r.mismatches}
@@ -32,7 +34,8 @@ func Resolve(writer, reader *Schema) (*Node, error) {
 
 // Check lists every place where data of the schema writer could not be read as
 // values of the schema reader, including those that only some data reach. The
-// result is nil if all data can be read.
+// result is nil if all data can be read. Schemas that are too large to compare
+// count as a place where they cannot.
 func Check(writer, reader *Schema) []Mismatch {
 	r := newResolver()
 	r.node(writer, reader, nil)
@@ -83,7 +86,10 @@ func (n *Node) fail(reason string) *Node {
 func (r *resolver) node(w, rd *Schema, t *trail) *Node {
 	n := &Node{Schema: rd, Wire: w.Kind}
 	if r.nodes++; r.nodes > MaxNodes {
-		return n.fail("the plan is too large")
+		if r.nodes == MaxNodes+1 {
+			r.mismatches = append(r.mismatches, Mismatch{t.String(), tooLarge})
+		}
+		return n.fail(tooLarge)
 	}
 	if w.Kind == Union {
 		return r.writerUnion(n, w, t)
@@ -140,13 +146,18 @@ func (r *resolver) writerUnion(n *Node, w *Schema, t *trail) *Node {
 func (r *resolver) symbols(n *Node, w *Schema, t *trail) {
 	var unknown []string
 	n.Symbols = make([]int, len(w.Symbols))
+	known := make(map[string]int, len(n.Schema.Symbols))
+	for i, symbol := range n.Schema.Symbols {
+		known[symbol] = i
+	}
 	for i, symbol := range w.Symbols {
-		n.Symbols[i] = slices.Index(n.Schema.Symbols, symbol)
-		if n.Symbols[i] < 0 {
-			if n.Symbols[i] = n.Schema.EnumDefault; n.Symbols[i] < 0 {
+		index, ok := known[symbol]
+		if !ok {
+			if index = n.Schema.EnumDefault; index < 0 {
 				unknown = append(unknown, symbol)
 			}
 		}
+		n.Symbols[i] = index
 	}
 	if unknown != nil {
 		r.mismatches = append(r.mismatches, Mismatch{t.String(), fmt.Sprintf(

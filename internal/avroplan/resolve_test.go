@@ -199,4 +199,9 @@ func TestResolveBoundsThePlan(t *testing.T) {
 	if _, err := Resolve(huge, huge); err == nil || err.Error() != "the plan exceeds 65536 nodes" {
 		t.Errorf("Resolve of a huge schema: %v", err)
 	}
+	// The root is one node, so the last two fields have none.
+	want := []Mismatch{{Path: "f65535", Reason: "the plan exceeds 65536 nodes"}}
+	if diff := cmp.Diff(want, Check(huge, huge)); diff != "" {
+		t.Errorf("Check of a huge schema mismatch (-want +got):\n%s", diff)
+	}
 }
