@@ -75,12 +75,14 @@ func suiteOneToken(t *testing.T, s *stage) {
 	minted := l.Token()
 	for n := range 5 {
 		s.settled(t, topic, 0)
-		before := requests.all()
+		before, begins := requests.all(), requests.of(kmsg.AddPartitionsToTxn)
 		if err := l.Renew(ctx); err != nil {
 			t.Fatalf("renewal %d: %v", n, err)
 		}
-		if got := requests.all() - before; got != 3 {
-			t.Errorf("renewal %d took %d requests, want 3", n, got)
+		// Brokers refuse the first step while the transaction before ends.
+		repeated := max(requests.of(kmsg.AddPartitionsToTxn)-begins-1, 0)
+		if got := requests.all() - before - repeated; got != 3 || s.fake != nil && repeated > 0 {
+			t.Errorf("renewal %d took %d requests and %d repeated ones, want 3", n, got, repeated)
 		}
 		status, err := coordination.DescribeLeadership(ctx, transport, r)
 		if err != nil {
