@@ -70,6 +70,9 @@ func (e *AuthorizationError) Error() string {
 // Unwrap returns the answer of the broker.
 func (e *AuthorizationError) Unwrap() error { return e.Err }
 
+// Retriable returns false: somebody has to grant the permission first.
+func (e *AuthorizationError) Retriable() bool { return false }
+
 // TopicError reports a topic or a partition that does not exist or cannot be
 // used.
 type TopicError struct {
@@ -124,6 +127,10 @@ func (e *TopicConfigError) Error() string {
 	return fmt.Sprintf("kafka: topic %q has %s %q, need %q", e.Topic, e.Setting, e.Have, e.Want)
 }
 
+// Retriable returns false: somebody has to change the topic or the options
+// first.
+func (e *TopicConfigError) Retriable() bool { return false }
+
 // TransactionTimeoutError reports a lease that is longer than the brokers let
 // a transaction stay open.
 type TransactionTimeoutError struct {
@@ -150,6 +157,10 @@ func (e *TransactionTimeoutError) Error() string {
 
 // Unwrap returns the answer of the broker.
 func (e *TransactionTimeoutError) Unwrap() error { return e.Err }
+
+// Retriable returns false: somebody has to change the lease or the brokers
+// first.
+func (e *TransactionTimeoutError) Retriable() bool { return false }
 
 // transientError marks a failure that asking again may settle.
 type transientError struct {

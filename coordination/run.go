@@ -47,7 +47,8 @@ type Callbacks struct {
 //
 // Run returns early with the error of an acquisition that a retry does not
 // settle: an invalid argument or option, a record that does not decode, a
-// closed transport, or an error with a Retriable method that says false.
+// closed transport, or an error with a Retriable method that says false, such
+// as an [*AuthorizationError] or a [*TopicConfigError].
 // Another live process with the same member id is reported to the observers,
 // and Run then treats the lease of that process like the lease of any other
 // member.

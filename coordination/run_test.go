@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/krabka-io/krabka-streams-go/coordination"
 )
@@ -227,6 +228,9 @@ func (final) Retriable() bool { return false }
 func TestRunReturnsWhatARetryDoesNotSettle(t *testing.T) {
 	for name, failure := range map[string]error{
 		"denied": final{}, "closed": coordination.ErrTransportClosed, "malformed": &coordination.FormatError{Part: "key"},
+		"permission": &coordination.AuthorizationError{Resource: `topic "t"`, Permission: "READ", Err: kerr.TopicAuthorizationFailed},
+		"settings":   errors.Join(&coordination.TopicConfigError{Topic: "t", Setting: "partitions", Have: "3", Want: "16"}),
+		"timeout":    &coordination.TransactionTimeoutError{Requested: time.Hour, Err: kerr.InvalidTransactionTimeout},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake()

@@ -4,6 +4,7 @@ package coordination
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -44,9 +45,12 @@ func (c LeaderChange) differs(other LeaderChange) bool {
 // consumer skips states in between and always gets the newest one.
 //
 // A failed read yields a zero LeaderChange and the error, and the next poll
-// tries again; the consumer breaks off if it does not want that. An invalid
-// argument or option yields one error and ends the sequence. The end of ctx
-// ends the sequence without an error.
+// tries again; the consumer breaks off if it does not want that. A missing
+// permission and a record that does not decode are such errors too, because
+// somebody may mend them while the watch goes on. A closed transport opens no
+// more: an error that matches [ErrTransportClosed] is the last of the sequence,
+// and so is that of an invalid argument or option. The end of ctx ends the
+// sequence without an error.
 //
 // The lease in the log shows who leads and does not prove it, because whoever
 // may write the topic can write a lease. [DescribeLeadership] asks the
@@ -66,7 +70,7 @@ func Watch(ctx context.Context, reader StateReader, role Role, options ...Option
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				if !yield(LeaderChange{}, err) {
+				if !yield(LeaderChange{}, err) || errors.Is(err, ErrTransportClosed) {
 					return
 				}
 			case last == nil || change.differs(*last):

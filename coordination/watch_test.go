@@ -134,6 +134,39 @@ func TestWatchEndsAfterABadArgument(t *testing.T) {
 	}
 }
 
+// A closed transport answers no read any more, so that a watch of it would
+// report the same error for ever.
+func TestWatchEndsWithItsTransport(t *testing.T) {
+	closed, err := coordination.NewKafkaTransport(standardConfig(t), "127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.onRead = func(ctx context.Context, n int) error {
+			switch n {
+			case 2:
+				return &coordination.AuthorizationError{Resource: `topic "t"`, Permission: "READ", Err: errBroken}
+			case 3:
+				return fmt.Errorf("read: %w", coordination.ErrTransportClosed)
+			}
+			return nil
+		}
+		for name, tt := range map[string]struct {
+			reader coordination.StateReader
+			want   int
+		}{"fake": {f, 3}, "kafka": {closed, 1}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			n, last := drain(coordination.Watch(ctx, tt.reader, role(t, "controller")))
+			if n != tt.want || !errors.Is(last, coordination.ErrTransportClosed) || ctx.Err() != nil {
+				t.Errorf("%s: %d states, the last with %v, context %v; want %d and the closed transport", name, n, last, ctx.Err(), tt.want)
+			}
+			cancel()
+		}
+	})
+}
+
 func drain(sequence func(yield func(coordination.LeaderChange, error) bool)) (n int, last error) {
 	for _, err := range sequence {
 		n, last = n+1, err
