@@ -85,14 +85,9 @@ func (e *elector) report(began moment, event CallEvent) {
 
 // read reads and folds the partition.
 func (e *elector) read(ctx context.Context) (reading, error) {
-	r := reading{complete: true, began: e.now()}
-	var records []StateRecord
-	var err error
-	if prefix, ok := e.transport.(PrefixReader); ok {
-		records, r.complete, err = prefix.ReadPrefix(ctx, e.at)
-	} else {
-		records, err = e.transport.ReadPartition(ctx, e.at)
-	}
+	r := reading{began: e.now()}
+	records, complete, whole, err := readCommitted(ctx, e.transport, e.at)
+	r.complete, r.whole = complete, whole
 	e.report(r.began, CallEvent{
 		Operation: OperationRead, Token: NoEpoch, Records: len(records), Bytes: recordBytes(records), Err: err,
 	})
@@ -102,6 +97,22 @@ func (e *elector) read(ctx context.Context) (reading, error) {
 	r.state, err = e.fold(e.role, e.at, records)
 	r.ended = e.now()
 	return r, err
+}
+
+// readCommitted reads a partition as far as the reader can see. It reports
+// whether no open transaction was met, and whether no committed record may be
+// out of sight.
+func readCommitted(ctx context.Context, reader StateReader, at TopicPartition) (records []StateRecord, complete, whole bool, err error) {
+	switch reader := reader.(type) {
+	case CommittedReader:
+		records, complete, err = reader.ReadCommitted(ctx, at)
+		return records, complete, true, err
+	case PrefixReader:
+		records, complete, err = reader.ReadPrefix(ctx, at)
+		return records, complete, complete, err
+	}
+	records, err = reader.ReadPartition(ctx, at)
+	return records, true, true, err
 }
 
 func recordBytes(records []StateRecord) int {

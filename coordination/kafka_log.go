@@ -49,6 +49,7 @@ type partitionLog struct {
 	records  []StateRecord
 	live     int // the records that the last compaction left
 
+	hidden hiddenRecords
 	newest view
 	began  time.Time // when the last fetch did
 	met    time.Time // when a reader last had to wait for its turn
@@ -62,6 +63,7 @@ type partitionLog struct {
 // view is what a fetch showed of a partition.
 type view struct {
 	records  []StateRecord // shared; nobody changes them
+	hidden   []StateRecord // committed and not below the stable offset; shared too
 	complete bool
 	fetch    int64 // its number
 }
@@ -136,6 +138,7 @@ func (p *partitionLog) follow(topic [16]byte, epoch int32) bool {
 // reset forgets everything; reading goes on from position.
 func (p *partitionLog) reset(position int64) {
 	p.position, p.records, p.live, p.stuck = position, nil, 0, -1
+	p.hidden = hiddenRecords{}
 }
 
 // add appends a record.

@@ -5,6 +5,7 @@ package coordination
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -55,7 +56,8 @@ func (t *KafkaTransport) ReadPartition(ctx context.Context, partition TopicParti
 }
 
 // ReadPrefix is [KafkaTransport.ReadPartition] and reports whether the records
-// are all: it is false when an open transaction may hide committed ones.
+// are all: it is false when an open transaction may hide committed ones, which
+// [KafkaTransport.ReadCommitted] shows.
 func (t *KafkaTransport) ReadPrefix(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error) {
 	call, leave, err := t.enter(ctx)
 	if err != nil {
@@ -67,6 +69,24 @@ func (t *KafkaTransport) ReadPrefix(ctx context.Context, partition TopicPartitio
 		return nil, false, err
 	}
 	return cloneRecords(seen.records), seen.complete, nil
+}
+
+// ReadCommitted is [KafkaTransport.ReadPrefix] with the committed records that
+// an open transaction hides; see [CommittedReader]. It reads on from the last
+// stable offset to the high watermark, and takes the markers in the log for the
+// end of each transaction, where a read-committed consumer waits until every
+// earlier transaction has ended too.
+func (t *KafkaTransport) ReadCommitted(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error) {
+	call, leave, err := t.enter(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer leave()
+	seen, err := t.view(call, partition, t.logs.of(partition))
+	if err != nil {
+		return nil, false, err
+	}
+	return cloneRecords(slices.Concat(seen.records, seen.hidden)), seen.complete, nil
 }
 
 // view returns what a fetch shows that begins after the call.
@@ -144,7 +164,13 @@ func (t *KafkaTransport) catchUp(ctx context.Context, at TopicPartition, log *pa
 			grace = latest
 		}
 		if wait = min(stableWait, time.Until(grace)); wait <= 0 {
-			log.newest = view{records: log.records, complete: part.stable >= part.high, fetch: number}
+			seen := view{records: log.records, complete: part.stable >= part.high, fetch: number}
+			if !seen.complete {
+				if seen.hidden, err = t.lookBehind(ctx, at, log, part.high); err != nil {
+					return err
+				}
+			}
+			log.newest = seen
 			return nil
 		}
 	}

@@ -30,6 +30,8 @@ var kafkaSuite = map[string]func(*testing.T, *stage){
 	"a read ends where committed records end":               suiteReadEnds,
 	"a read returns what compaction would keep":             suiteReadCompacts,
 	"an open transaction of others makes a read incomplete": suiteReadIncomplete,
+	"a read goes on behind an open transaction":             suiteReadCommitted,
+	"a foreign transaction leaves a healthy holder alone":   suiteForeignTransaction,
 	"an unknown role has no epoch":                          suiteUnknownRole,
 	"an empty value is a tombstone":                         suiteTombstone,
 	"the topic is verified":                                 suiteVerify,

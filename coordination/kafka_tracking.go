@@ -182,10 +182,23 @@ func (f *trace) add(record *kgo.Record, pair, next FencingToken) {
 	case !record.Attrs.IsControl():
 		f.later = f.later || own && record.ProducerEpoch > pair.producerEpoch ||
 			record.ProducerID == next.producerID && record.ProducerEpoch >= next.producerEpoch
-	case own && f.marker == markerNone && len(record.Key) >= 4:
-		f.marker, f.epoch = markerAbort, record.ProducerEpoch
-		if kmsg.ControlRecordKeyType(binary.BigEndian.Uint16(record.Key[2:])) == kmsg.ControlRecordKeyTypeCommit {
-			f.marker = markerCommit
+	case own && f.marker == markerNone:
+		if f.marker = markerOf(record); f.marker != markerNone {
+			f.epoch = record.ProducerEpoch
 		}
 	}
+}
+
+// markerOf returns what a control record says about a transaction.
+func markerOf(record *kgo.Record) marker {
+	if len(record.Key) < 4 {
+		return markerNone
+	}
+	switch kmsg.ControlRecordKeyType(binary.BigEndian.Uint16(record.Key[2:])) {
+	case kmsg.ControlRecordKeyTypeCommit:
+		return markerCommit
+	case kmsg.ControlRecordKeyTypeAbort:
+		return markerAbort
+	}
+	return markerNone
 }

@@ -66,6 +66,7 @@ type KafkaTransport struct {
 var (
 	_ Transport            = (*KafkaTransport)(nil)
 	_ CheckedCoordinator   = (*KafkaTransport)(nil)
+	_ CommittedReader      = (*KafkaTransport)(nil)
 	_ EpochTracker         = (*KafkaTransport)(nil)
 	_ LeaseOffsetWriter    = (*KafkaTransport)(nil)
 	_ PrefixReader         = (*KafkaTransport)(nil)

@@ -100,8 +100,8 @@ var invariantMutants = []mutant{
 	},
 	{
 		name: "a read out of order", file: "sim_process_test.go",
-		old:   "\tif err == nil {\n\t\tp.world.check.returned(at, r.records)\n",
-		new:   "\tif err == nil {\n\t\tfor i, j := 0, len(r.records)-1; i < j; i, j = i+1, j-1 {\n\t\t\tr.records[i], r.records[j] = r.records[j], r.records[i]\n\t\t}\n\t\tp.world.check.returned(at, r.records)\n",
+		old:   "\tif err == nil {\n\t\tp.world.check.returned(at, records)\n",
+		new:   "\tif err == nil {\n\t\tfor i, j := 0, len(records)-1; i < j; i, j = i+1, j-1 {\n\t\t\trecords[i], records[j] = records[j], records[i]\n\t\t}\n\t\tp.world.check.returned(at, records)\n",
 		tests: "TestSimulatedElections",
 		says:  "a read is a committed prefix", alone: true,
 	},

@@ -506,6 +506,20 @@ var kafkaMutants = []mutant{
 		says:  "a released token",
 	},
 	{
+		name: "an aborted record counts as committed", file: "kafka_hidden.go",
+		old:   "\t\tcase markerAbort:\n\t\t\tdelete(h.open, id)",
+		new:   "\t\tcase markerAbort:\n\t\t\tmaps.Copy(h.committed, h.open[id])",
+		tests: "TestKafkaTransportSuite/a_read_goes_on_behind_an_open_transaction",
+		says:  "transactions of both ends",
+	},
+	{
+		name: "an open record counts as committed", file: "kafka_hidden.go",
+		old:   "case record.Attrs.IsTransactional():",
+		new:   "case false:",
+		tests: "TestKafkaTransportSuite/a_read_goes_on_behind_an_open_transaction",
+		says:  "a record outside transactions",
+	},
+	{
 		name: "a described role has no bound", file: "kafka_describe.go",
 		old:   "\tctx, cancel := context.WithTimeoutCause(ctx, describePatience, errNoAnswer)\n",
 		new:   "\tctx, cancel := context.WithTimeoutCause(ctx, 100*describePatience, errNoAnswer)\n",

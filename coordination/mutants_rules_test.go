@@ -91,6 +91,13 @@ var ruleMutants = []mutant{
 		says:  "want the deadline of the hidden lease",
 	},
 	{
+		name: "elections look no further than an open transaction", file: "elector.go",
+		old:   "records, complete, err = reader.ReadCommitted(ctx, at)",
+		new:   "records, complete, err = reader.(PrefixReader).ReadPrefix(ctx, at)",
+		tests: "TestSimulatedElections", steady: true,
+		says: "no lasting leader",
+	},
+	{
 		name: "a hidden lease gets no time", file: "state.go",
 		old:   "grace = c.settings.lease.duration",
 		new:   "grace += 0",
@@ -169,7 +176,7 @@ var ruleMutants = []mutant{
 	},
 	{
 		name: "a read that was cut short proves an absence", file: "state.go",
-		old:   "case previous != nil && previous.complete:",
+		old:   "case previous != nil && previous.whole:",
 		new:   "case previous != nil:",
 		tests: "TestIncompleteReadDelaysTheChallenge",
 		says:  "want the first read that shows the expired lease",

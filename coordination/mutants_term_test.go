@@ -414,10 +414,17 @@ var termMutants = []mutant{
 	},
 	{
 		name: "a watch ends with the first error", file: "watch.go",
-		old:   "\t\t\t\tif !yield(LeaderChange{}, err) {\n\t\t\t\t\treturn\n\t\t\t\t}\n",
-		new:   "\t\t\t\tyield(LeaderChange{}, err)\n\t\t\t\treturn\n",
+		old:   "if !yield(LeaderChange{}, err) || errors.Is(err, ErrTransportClosed) {",
+		new:   "if yield(LeaderChange{}, err); errors.Is(err, err) {",
 		tests: "TestWatchYieldsChangesOnly",
 		says:  "changes mismatch",
+	},
+	{
+		name: "a watch of a closed transport goes on", file: "watch.go",
+		old:   "if !yield(LeaderChange{}, err) || errors.Is(err, ErrTransportClosed) {",
+		new:   "if !yield(LeaderChange{}, err) || errors.Is(err, ErrNotHeld) {",
+		tests: "TestWatchEndsWithItsTransport",
+		says:  "and the closed transport",
 	},
 	{
 		name: "the end of a watch is an error", file: "watch.go",

@@ -280,6 +280,25 @@ func (c *simChecker) record(part coordination.TopicPartition, entry *simEntry) {
 	}
 }
 
+// committedOnly checks a read behind open transactions: every record was
+// committed.
+func (c *simChecker) committedOnly(part coordination.TopicPartition, records []coordination.StateRecord) {
+	if part != c.world.at {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	written := make(map[int64]coordination.StateRecord, len(c.ledger))
+	for _, r := range c.ledger {
+		written[r.Offset] = r
+	}
+	for _, r := range records {
+		if w, known := written[r.Offset]; !known || string(w.Key) != string(r.Key) || string(w.Value) != string(r.Value) {
+			c.wrongLocked(invRead, "a read returned the record at offset %d, which was not committed", r.Offset)
+		}
+	}
+}
+
 // returned checks a read of the coordination partition: every record was
 // committed, and up to the last one the newest of each key is there.
 func (c *simChecker) returned(part coordination.TopicPartition, records []coordination.StateRecord) {

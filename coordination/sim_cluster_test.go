@@ -367,6 +367,21 @@ func (c *simCluster) read(part coordination.TopicPartition) ([]coordination.Stat
 	return records, stable == log.next
 }
 
+// readBehind returns every committed record, also behind open transactions.
+func (c *simCluster) readBehind(part coordination.TopicPartition) ([]coordination.StateRecord, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle()
+	log := c.log(part)
+	records := make([]coordination.StateRecord, 0, len(log.entries))
+	for _, entry := range log.entries {
+		if !entry.open && !entry.aborted {
+			records = append(records, coordination.StateRecord{Offset: entry.offset, Key: entry.key, Value: entry.value})
+		}
+	}
+	return records, log.stable() == log.next
+}
+
 // compact removes what a newer record of the same key supersedes, below the
 // last stable offset, and aborted records.
 func (c *simCluster) compact(part coordination.TopicPartition) {

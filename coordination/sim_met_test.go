@@ -21,6 +21,7 @@ const (
 	metCoordinator    = "the coordinator moves"
 	metRemovedHolder  = "an operator removes a holder from the roster"
 	metOpenOther      = "a transaction of another role stays open"
+	metBehind         = "a read goes on behind an open transaction"
 	metBrokers        = "the brokers restart"
 	metOperator       = "an operator mints"
 	metForgotten      = "a transactional id expires"
@@ -49,7 +50,7 @@ var simMet = []string{
 	metLostRequest, metLostAnswer + "mint", metLostAnswer + "read", metLostAnswer + "append", metLostAnswer + "add",
 	metLostAnswer + "produce", metLostAnswer + "commit", metLostAnswer + "describe", metBusy, metDeaf, metGivesUp, metPause,
 	metRestart, metReplacement, metCut, metClockBack, metClockAhead, metCoordinator, metRemovedHolder, metOpenOther,
-	metBrokers, metOperator, metForgotten, metUpgrade, metMovingEpoch, metOpenMint, metExtraBump, metTimeout, metRotation,
+	metBehind, metBrokers, metOperator, metForgotten, metUpgrade, metMovingEpoch, metOpenMint, metExtraBump, metTimeout, metRotation,
 	metSmallerID, metNotDue, metLoading, metDuel, metLateRenewal, metFenced, metExpired, metResigned, metFencedWrite, metUnknownOutcome,
 	metStaleCommand,
 }

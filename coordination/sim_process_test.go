@@ -465,21 +465,45 @@ func (p *simProcess) ReadPartition(ctx context.Context, at coordination.TopicPar
 }
 
 func (p *simProcess) ReadPrefix(ctx context.Context, at coordination.TopicPartition) ([]coordination.StateRecord, bool, error) {
-	type prefix struct {
+	records, complete, err := p.read(ctx, at, p.cluster.read)
+	if err == nil {
+		p.world.check.returned(at, records)
+	}
+	return records, complete, err
+}
+
+func (p *simProcess) read(ctx context.Context, at coordination.TopicPartition, log func(coordination.TopicPartition) ([]coordination.StateRecord, bool)) ([]coordination.StateRecord, bool, error) {
+	type part struct {
 		records  []coordination.StateRecord
 		complete bool
 	}
-	r, err := retrying(ctx, p, coordination.Role{}, "read", func() (prefix, error) {
-		return simCall(ctx, p, new(simQueue), coordination.Role{}, "read", func() (prefix, error) {
-			records, complete := p.cluster.read(at)
-			return prefix{records, complete}, nil
+	r, err := retrying(ctx, p, coordination.Role{}, "read", func() (part, error) {
+		return simCall(ctx, p, new(simQueue), coordination.Role{}, "read", func() (part, error) {
+			records, complete := log(at)
+			return part{records, complete}, nil
 		})
 	})
 	if err == nil {
-		p.world.check.returned(at, r.records)
 		p.looks()
 	}
 	return r.records, r.complete, err
+}
+
+// simSeer is a process whose client sees what is committed behind the open
+// transactions of others.
+type simSeer struct{ *simProcess }
+
+var _ coordination.CommittedReader = simSeer{}
+
+func (p simSeer) ReadCommitted(ctx context.Context, at coordination.TopicPartition) ([]coordination.StateRecord, bool, error) {
+	records, complete, err := p.read(ctx, at, p.cluster.readBehind)
+	if err == nil {
+		p.world.check.committedOnly(at, records)
+		if !complete {
+			p.world.check.meet(metBehind)
+		}
+	}
+	return records, complete, err
 }
 
 func (p *simProcess) looks() {

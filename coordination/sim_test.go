@@ -57,6 +57,7 @@ type simWorld struct {
 	at      coordination.TopicPartition
 	chances simFaults
 	calm    atomic.Bool // the faults are over
+	foreign bool        // another program leaves a transaction open, longer than any lease
 	over    chan struct{}
 
 	mu        sync.Mutex // guards the fields below
@@ -130,6 +131,7 @@ func newSimWorld(t *testing.T, seed uint64, traced bool) *simWorld {
 		w.guards[r] = deviceGuard(t, new(memoryStore))
 		w.highest[r] = coordination.NoEpoch
 	}
+	w.foreign = seed%8 == 3
 	// One seed in eight has no faults at all.
 	if w.plan.IntN(8) == 0 || *simSteady {
 		w.calm.Store(true)
@@ -147,6 +149,13 @@ func (w *simWorld) live(t *testing.T) {
 	steady := w.calm.Load()
 	for i := range 2 + min(w.plan.IntN(4), w.plan.IntN(6)) + w.plan.IntN(2) {
 		w.start(t, fmt.Sprintf("p%d", i), member(t, fmt.Sprintf("node-%d", i)))
+	}
+	if w.foreign {
+		begins, other := upTo(simFaulty, seedShare(w.seed, 1)), role(t, "foreign")
+		time.AfterFunc(begins, func() {
+			w.check.note("another program leaves a transaction open")
+			w.pin(other, 10*simLease)
+		})
 	}
 	for w.now() < simFaulty {
 		<-time.After(time.Duration(1 + w.plan.Int64N(int64(3*time.Second))))
@@ -304,6 +313,10 @@ func (w *simWorld) disturb(t *testing.T) {
 		w.cluster.upgrade()
 	}
 }
+
+// seedShare returns a number in [0, 1) that no other choice of a seed depends
+// on.
+func seedShare(seed, choice uint64) float64 { return rand.New(rand.NewPCG(seed, choice)).Float64() }
 
 // pin leaves a transaction open on the coordination partition.
 func (w *simWorld) pin(other coordination.Role, extent time.Duration) {

@@ -28,7 +28,8 @@ const (
 // reading is one read of the partition as a candidate sees it.
 type reading struct {
 	state    RoleState
-	complete bool   // no open transaction hid the end of the log
+	complete bool   // no open transaction stands in the log
+	whole    bool   // nothing that was committed is out of sight
 	began    moment // before the read
 	ended    moment // after it
 }
@@ -149,7 +150,7 @@ func (c *candidate) observe(r reading) {
 	if !c.lease.about(*lease) {
 		c.lease = sighting{seen: true, token: lease.Token, grantedAt: lease.GrantedAt, first: r.ended}
 		switch {
-		case previous != nil && previous.complete:
+		case previous != nil && previous.whole:
 			c.lease.absent, c.lease.witnessed = previous.began, true
 		case previous == nil && c.identity.led && lease.Member != c.member:
 			c.lease.absent, c.lease.witnessed = c.identity.ledAt, true
@@ -220,8 +221,8 @@ func (c *candidate) locally(r reading, foreign bool) RoleState {
 	return state
 }
 
-// challenge decides what precedes a mint. A read that an open transaction cut
-// short may hide the lease of a live holder, and the coordinator knows more.
+// challenge decides what precedes a mint. Behind an open transaction there may
+// be the lease of a live holder, or in it, and the coordinator knows more.
 func (c *candidate) challenge(r reading) (step, time.Duration) {
 	if r.complete {
 		c.pinned = false
@@ -234,10 +235,10 @@ func (c *candidate) challenge(r reading) (step, time.Duration) {
 // could not be read to its end, or NoEpoch with taken for no answer.
 //
 // Nobody holds a role that was never taken. A token other than that of the
-// last visible lease belongs to a member whose lease is hidden, and that lease
-// is good for its extent from the time the token was first seen. Otherwise the
-// holder has not been superseded, but it may have stopped to renew, and a
-// short grace is all it gets.
+// last visible lease belongs to a member whose lease is hidden, if a lease can
+// be, and that lease is good for its extent from the time the token was first
+// seen. Otherwise the holder may have stopped to renew, or its renewal is the
+// transaction that is open, and a short grace is all it gets.
 func (c *candidate) described(token FencingToken, taken bool, now moment) (step, time.Duration) {
 	if !taken {
 		return stepMint, 0
@@ -247,7 +248,7 @@ func (c *candidate) described(token FencingToken, taken bool, now moment) (step,
 	}
 	grace := min(2*c.settings.poll, c.settings.lease.challengeStagger)
 	lease := c.last.state.Lease
-	hidden := c.pinToken != NoEpoch && (lease == nil || lease.Token != c.pinToken)
+	hidden := !c.last.whole && c.pinToken != NoEpoch && (lease == nil || lease.Token != c.pinToken)
 	if hidden && !slices.Contains(c.identity.known, c.pinToken) {
 		grace = c.settings.lease.duration
 	}

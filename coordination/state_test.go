@@ -40,7 +40,7 @@ func (c campaign) sees(atMillis int64, state RoleState) act {
 }
 
 func (c campaign) glimpses(atMillis int64, state RoleState, complete bool) act {
-	next, extent := c.read(reading{state: state, complete: complete, began: reads(atMillis, 0), ended: reads(atMillis, 0)})
+	next, extent := c.read(reading{state: state, complete: complete, whole: complete, began: reads(atMillis, 0), ended: reads(atMillis, 0)})
 	if next != stepWait {
 		extent = 0
 	}

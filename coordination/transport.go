@@ -91,7 +91,8 @@ type LeaseWriter interface {
 // retries what a retry settles inside the context of the call, because a
 // failed call ends an acquisition. It never calls back into a [Leadership].
 //
-// A transport may implement any of [CheckedCoordinator], [EpochTracker],
+// A transport may implement any of [CheckedCoordinator], [CommittedReader],
+// [EpochTracker],
 // [LeaseOffsetWriter], [PrefixReader], [RecordWriter], [Releaser],
 // [SupersessionNotifier] and [TopicVerifier] as well. Each is found by a type
 // assertion.
@@ -117,6 +118,23 @@ type CheckedCoordinator interface {
 	AcquireEpochWhile(ctx context.Context, role Role, still func(ctx context.Context) error) (FencingToken, error)
 }
 
+// CommittedReader is implemented by a [Transport] that sees what is committed
+// behind an open transaction of somebody else. Without it, a program that
+// leaves a transaction open in the coordination topic hides the renewals of the
+// roles of that partition, and standbys take the roles over from healthy
+// holders for as long.
+type CommittedReader interface {
+	// ReadCommitted returns every record of the partition that was committed
+	// at some instant during the call, oldest first: also one at or above the
+	// last stable offset, when it stands outside a transaction or when the
+	// marker that commits its transaction is in the log. It leaves out what
+	// [StateReader.ReadPartition] may leave out, and reports whether the read
+	// met no open transaction.
+	//
+	// The caller owns the returned records.
+	ReadCommitted(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error)
+}
+
 // EpochTracker is implemented by a [Transport] that writes to brokers which
 // advance the producer epoch with every transaction.
 type EpochTracker interface {
@@ -136,7 +154,8 @@ type LeaseOffsetWriter interface {
 }
 
 // PrefixReader is implemented by a [Transport] that can tell a whole read from
-// one that an open transaction cut short.
+// one that an open transaction cut short. A [CommittedReader] is not asked for
+// it.
 type PrefixReader interface {
 	// ReadPrefix is [StateReader.ReadPartition] and reports whether the read
 	// is complete. It is not when records stand at or above the last stable

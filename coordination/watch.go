@@ -115,7 +115,7 @@ func newWatcher(ctx context.Context, reader StateReader, role Role, options []Op
 
 // state reads and folds the partition.
 func (w *watcher) state(ctx context.Context) (RoleState, error) {
-	records, err := w.reader.ReadPartition(ctx, w.at)
+	records, _, _, err := readCommitted(ctx, w.reader, w.at)
 	if err != nil {
 		return RoleState{}, fmt.Errorf("coordination: role %q: read %s: %w", w.role, w.at, cancelled(ctx, err))
 	}
