@@ -13,9 +13,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// prefixedCause is an error as an adapter returns it: with the prefix of this
+// errPrefixed is an error as an adapter returns it: with the prefix of this
 // package at its front, and once more behind the words of the adapter.
-var prefixedCause = fmt.Errorf("adapter: %w", &TopicError{Topic: "in", Partition: 0, Cause: errors.New("columnar: moved")})
+var errPrefixed = fmt.Errorf("adapter: %w", &TopicError{Topic: "in", Partition: 0, Cause: errors.New("columnar: moved")})
 
 func TestErrorTextsHaveTheirPrefixOnce(t *testing.T) {
 	const quoted = `adapter: in/0: moved`
@@ -23,33 +23,33 @@ func TestErrorTextsHaveTheirPrefixOnce(t *testing.T) {
 		err  error
 		want string
 	}{
-		"fenced":           {&FencedError{ID: "id", Cause: prefixedCause}, `"id" is fenced by a newer owner: `},
-		"aborted":          {&TransactionAbortedError{TransactionalID: "id", Cause: prefixedCause}, `transaction of "id" aborted: `},
-		"unknown commit":   {&CommitUnknownError{TransactionalID: "id", Cause: prefixedCause}, `outcome of the commit of "id" is unknown: `},
-		"rebalanced":       {&RebalancedError{Group: "group", Cause: prefixedCause}, `group "group" rebalanced: `},
-		"out of range":     {&OffsetOutOfRangeError{Partition: in(1), Offset: 3, Start: 4, End: 5, Cause: prefixedCause}, "in/1: offset 3 is outside [4, 5]: "},
-		"topic":            {&TopicError{Topic: "in", Partition: -1, Cause: prefixedCause}, `topic "in": `},
-		"topic partition":  {&TopicError{Topic: "in", Partition: 1, Cause: prefixedCause}, "in/1: "},
-		"node":             {&NodeError{Node: "n", Partition: -1, Cause: prefixedCause}, "node `n`: "},
-		"column":           {&ColumnError{Column: "c", Row: -1, Cause: prefixedCause}, "column `c`: "},
-		"column row":       {&ColumnError{Column: "c", Row: 2, Cause: prefixedCause}, "column `c`, row 2: "},
-		"record":           {&RecordError{Topic: "in", Offset: 4, Cause: prefixedCause}, "in/0: offset 4 (record 0): "},
-		"records":          {&DecodeError{Records: []*RecordError{{Topic: "in", Offset: 4, Cause: prefixedCause}}}, "in/0: offset 4 (record 0): "},
-		"damaged":          {&DamagedSnapshotError{Epoch: 7, Name: "f", Cause: prefixedCause}, "snapshot of partition 0 at epoch 7 is damaged: f: "},
-		"damaged latest":   {&DamagedSnapshotError{Epoch: NoEpoch, Name: "f", Cause: prefixedCause}, "snapshot of partition 0 is damaged: f: "},
-		"missing state":    {&MissingStateError{Cause: prefixedCause}, "no committed offset but no state for partition 0: "},
-		"missing snapshot": {&MissingSnapshotError{Epoch: NoEpoch, Cause: prefixedCause}, "no complete cut has a snapshot of every partition: "},
-		"rollback":         {&RollbackError{Partitions: []int{1}, Cause: prefixedCause}, "cannot take the round back in partitions [1]: "},
-		"replay":           {&ReplayError{Partition: 1, Cause: prefixedCause}, "cannot repeat the history of partition 1: "},
-		"one in another":   {&NodeError{Node: "n", Partition: -1, Cause: onSide(1, &ColumnError{Column: "c", Row: -1, Cause: prefixedCause})}, "node `n`: right side: column `c`: "},
-		"what was done":    {textPrefix.Wrap(prefixedCause, "polling %q", "in"), `polling "in": `},
+		"fenced":           {&FencedError{ID: "id", Cause: errPrefixed}, `"id" is fenced by a newer owner: `},
+		"aborted":          {&TransactionAbortedError{TransactionalID: "id", Cause: errPrefixed}, `transaction of "id" aborted: `},
+		"unknown commit":   {&CommitUnknownError{TransactionalID: "id", Cause: errPrefixed}, `outcome of the commit of "id" is unknown: `},
+		"rebalanced":       {&RebalancedError{Group: "group", Cause: errPrefixed}, `group "group" rebalanced: `},
+		"out of range":     {&OffsetOutOfRangeError{Partition: in(1), Offset: 3, Start: 4, End: 5, Cause: errPrefixed}, "in/1: offset 3 is outside [4, 5]: "},
+		"topic":            {&TopicError{Topic: "in", Partition: -1, Cause: errPrefixed}, `topic "in": `},
+		"topic partition":  {&TopicError{Topic: "in", Partition: 1, Cause: errPrefixed}, "in/1: "},
+		"node":             {&NodeError{Node: "n", Partition: -1, Cause: errPrefixed}, "node `n`: "},
+		"column":           {&ColumnError{Column: "c", Row: -1, Cause: errPrefixed}, "column `c`: "},
+		"column row":       {&ColumnError{Column: "c", Row: 2, Cause: errPrefixed}, "column `c`, row 2: "},
+		"record":           {&RecordError{Topic: "in", Offset: 4, Cause: errPrefixed}, "in/0: offset 4 (record 0): "},
+		"records":          {&DecodeError{Records: []*RecordError{{Topic: "in", Offset: 4, Cause: errPrefixed}}}, "in/0: offset 4 (record 0): "},
+		"damaged":          {&DamagedSnapshotError{Epoch: 7, Name: "f", Cause: errPrefixed}, "snapshot of partition 0 at epoch 7 is damaged: f: "},
+		"damaged latest":   {&DamagedSnapshotError{Epoch: NoEpoch, Name: "f", Cause: errPrefixed}, "snapshot of partition 0 is damaged: f: "},
+		"missing state":    {&MissingStateError{Cause: errPrefixed}, "no committed offset but no state for partition 0: "},
+		"missing snapshot": {&MissingSnapshotError{Epoch: NoEpoch, Cause: errPrefixed}, "no complete cut has a snapshot of every partition: "},
+		"rollback":         {&RollbackError{Partitions: []int{1}, Cause: errPrefixed}, "cannot take the round back in partitions [1]: "},
+		"replay":           {&ReplayError{Partition: 1, Cause: errPrefixed}, "cannot repeat the history of partition 1: "},
+		"one in another":   {&NodeError{Node: "n", Partition: -1, Cause: onSide(1, &ColumnError{Column: "c", Row: -1, Cause: errPrefixed})}, "node `n`: right side: column `c`: "},
+		"what was done":    {textPrefix.Wrap(errPrefixed, "polling %q", "in"), `polling "in": `},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if got, want := test.err.Error(), "columnar: "+test.want+quoted; got != want {
 				t.Errorf("text is %q,\nwant %q", got, want)
 			}
-			if !errors.Is(test.err, prefixedCause) {
+			if !errors.Is(test.err, errPrefixed) {
 				t.Error("the cause is not in the chain")
 			}
 		})
@@ -60,24 +60,24 @@ func TestErrorTextsHaveTheirPrefixOnce(t *testing.T) {
 type failingCounts struct{ scriptedConsumer }
 
 func (c *failingCounts) PartitionCounts(context.Context, []string) (map[string]int, error) {
-	return nil, prefixedCause
+	return nil, errPrefixed
 }
 
 // failingProcessor is a processor whose every call fails.
 type failingProcessor struct{}
 
-func (failingProcessor) Process(*Context, arrow.RecordBatch) error { return prefixedCause }
+func (failingProcessor) Process(*Context, arrow.RecordBatch) error { return errPrefixed }
 
-func (failingProcessor) Snapshot() ([]byte, error) { return nil, prefixedCause }
+func (failingProcessor) Snapshot() ([]byte, error) { return nil, errPrefixed }
 
-func (failingProcessor) Restore([]byte) error { return prefixedCause }
+func (failingProcessor) Restore([]byte) error { return errPrefixed }
 
 // TestErrorTextsOfFailingSeamsHaveTheirPrefixOnce lets each call that the package
 // makes fail, one after the other, with an error that has the prefix itself.
 func TestErrorTextsOfFailingSeamsHaveTheirPrefixOnce(t *testing.T) {
 	one := fetch{in(0): rows(0, 0, "ada 1")}
 	failing := func(method string) *scriptedConsumer {
-		return &scriptedConsumer{fetches: []fetch{one}, failWith: map[string]error{method: prefixedCause}}
+		return &scriptedConsumer{fetches: []fetch{one}, failWith: map[string]error{method: errPrefixed}}
 	}
 	round := func(consumer Consumer, producer Producer, options ...GroupRunnerOption) error {
 		r, err := NewGroupRunner(ledgerTopology(t), consumer, producer, options...)
@@ -100,12 +100,12 @@ func TestErrorTextsOfFailingSeamsHaveTheirPrefixOnce(t *testing.T) {
 	}
 	cuts := func(method string) error {
 		consumer := &rangedConsumer{ends: map[TopicPartition]int64{barrierTP(0): 1}}
-		consumer.failWith = map[string]error{method: prefixedCause}
+		consumer.failWith = map[string]error{method: errPrefixed}
 		_, err := newReader(t, consumer, 1).LatestCompleteCut(t.Context(), "audit")
 		return err
 	}
 	transactions := func(event string) *recordingTransactions {
-		return &recordingTransactions{failWith: map[string]error{event: prefixedCause}}
+		return &recordingTransactions{failWith: map[string]error{event: errPrefixed}}
 	}
 	failingNode := func(run func(b *BuiltTopology) error) error {
 		built := must[*BuiltTopology](t)(through(t, "node", func() Processor { return failingProcessor{} }, "in").Build())
@@ -113,38 +113,38 @@ func TestErrorTextsOfFailingSeamsHaveTheirPrefixOnce(t *testing.T) {
 	}
 	tests := map[string]func() error{
 		"a group's poll": func() error {
-			return round(&scriptedConsumer{pollErrs: []error{prefixedCause}}, &recordingProducer{})
+			return round(&scriptedConsumer{pollErrs: []error{errPrefixed}}, &recordingProducer{})
 		},
 		"a group's subscription":     func() error { return round(failing("Subscribe"), &recordingProducer{}) },
 		"a group's partition counts": func() error { return round(&failingCounts{}, &recordingProducer{}) },
 		"a group's commit":           func() error { return round(failing("CommitOffsets"), &recordingProducer{}) },
-		"a group's outputs":          func() error { return round(failing(""), &recordingProducer{sendErr: prefixedCause}) },
+		"a group's outputs":          func() error { return round(failing(""), &recordingProducer{sendErr: errPrefixed}) },
 		"a group's seek back": func() error {
 			consumer := failing("Seek")
-			consumer.failWith["CommitOffsets"] = prefixedCause
+			consumer.failWith["CommitOffsets"] = errPrefixed
 			return round(consumer, &recordingProducer{})
 		},
 		"a group's store": func() error {
-			return round(failing(""), &recordingProducer{}, WithStateStore(&recordingStore{loadErr: prefixedCause}))
+			return round(failing(""), &recordingProducer{}, WithStateStore(&recordingStore{loadErr: errPrefixed}))
 		},
 		"a transaction's begin":   func() error { return round(failing(""), transactions("begin")) },
 		"a transaction's offsets": func() error { return round(failing(""), transactions("send-offsets")) },
 		"a transaction's commit":  func() error { return round(failing(""), transactions("commit")) },
 		"a transaction's abort": func() error {
 			producer := transactions("abort")
-			producer.sendErr = prefixedCause
+			producer.sendErr = errPrefixed
 			return round(failing(""), producer)
 		},
 		"a partition's assignment": func() error { return cycle(failing("Assign"), &recordingProducer{}) },
 		"a partition's seek":       func() error { return cycle(failing("Seek"), &recordingProducer{}) },
 		"a partition's commit":     func() error { return cycle(failing("CommitOffsets"), &recordingProducer{}) },
-		"a partition's outputs":    func() error { return cycle(failing(""), &recordingProducer{sendErr: prefixedCause}) },
+		"a partition's outputs":    func() error { return cycle(failing(""), &recordingProducer{sendErr: errPrefixed}) },
 		"a partition's poll": func() error {
-			return cycle(&scriptedConsumer{pollErrs: []error{prefixedCause}}, &recordingProducer{})
+			return cycle(&scriptedConsumer{pollErrs: []error{errPrefixed}}, &recordingProducer{})
 		},
 		"a partition's position": func() error {
 			consumer := &positionedConsumer{}
-			consumer.failWith = map[string]error{"Positions": prefixedCause}
+			consumer.failWith = map[string]error{"Positions": errPrefixed}
 			return cycle(consumer, &recordingProducer{})
 		},
 		"a cut's assignment": func() error { return cuts("Assign") },
@@ -176,7 +176,7 @@ func TestErrorTextsOfFailingSeamsHaveTheirPrefixOnce(t *testing.T) {
 	for name, run := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := run()
-			if !errors.Is(err, prefixedCause) {
+			if !errors.Is(err, errPrefixed) {
 				t.Fatalf("error = %v; want the cause of the failing call in it", err)
 			}
 			for line := range strings.Lines(err.Error()) {
@@ -192,9 +192,9 @@ func TestErrorTextsOfFailingSeamsHaveTheirPrefixOnce(t *testing.T) {
 type failingCodec struct{}
 
 func (failingCodec) Decode(string, []ConsumedRecord) (arrow.RecordBatch, error) {
-	return nil, prefixedCause
+	return nil, errPrefixed
 }
 
 func (failingCodec) Encode(string, arrow.RecordBatch) ([]ProduceRecord, error) {
-	return nil, prefixedCause
+	return nil, errPrefixed
 }
