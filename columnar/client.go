@@ -97,7 +97,8 @@ type LogEndReader interface {
 // have.
 type PartitionCounter interface {
 	// PartitionCounts returns the partition count of each topic. A topic that
-	// does not exist is an error that names it.
+	// does not exist is an error that names it. The map may be shared; nobody
+	// changes it.
 	PartitionCounts(ctx context.Context, topics []string) (map[string]int, error)
 }
 

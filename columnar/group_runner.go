@@ -131,11 +131,14 @@ func shapeOf(topology *BuiltTopology, topics []string) topologyShape {
 // Consumer and producer stay the caller's to close, after the runner.
 func NewGroupRunner(topology *Topology, consumer Consumer, producer Producer, options ...GroupRunnerOption) (*GroupRunner, error) {
 	var errs []error
-	for what, missing := range map[string]bool{"topology": topology == nil, "consumer": isAbsent(consumer), "producer": isAbsent(producer)} {
-		if missing {
+	need := func(what string, absent bool) {
+		if absent {
 			errs = append(errs, fmt.Errorf("a group runner needs a %s", what))
 		}
 	}
+	need("topology", topology == nil)
+	need("consumer", isAbsent(consumer))
+	need("producer", isAbsent(producer))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -210,7 +213,7 @@ func (r *GroupRunner) start(topology *Topology) error {
 		if !equalCounts(counts) {
 			return &PartitionCountError{Counts: counts}
 		}
-		r.counts = counts
+		r.counts = maps.Clone(counts)
 	}
 	return r.consumer.Subscribe(topology.SourceTopics(), r)
 }

@@ -239,6 +239,7 @@ func (r *GroupRunner) checkCounts(ctx context.Context) error {
 	if err != nil {
 		return textPrefix.Wrap(err, "partition counts")
 	}
+	counts = maps.Clone(counts)
 	for topic, count := range counts {
 		for _, p := range r.partitions {
 			if p.topics[topic] != nil {

@@ -304,7 +304,7 @@ func TestPartitionsThatAreAddedStopARunnerThatCannotCount(t *testing.T) {
 	c := clusterOf(t, map[string]int{"in": 2})
 	m := c.member("member")
 	counts, failure := map[string]int{"in": 2}, error(nil)
-	r := newTestRunner(t, ledgerTopology(t), countsOf{m, func() (map[string]int, error) { return maps.Clone(counts), failure }}, m)
+	r := newTestRunner(t, ledgerTopology(t), countsOf{m, func() (map[string]int, error) { return counts, failure }}, m)
 	c.fill(in(0), ones(2)...)
 	runOnce(t, r)
 	c.mu.Lock()

@@ -319,7 +319,9 @@ func (f *faultFinder) under(key protoreflect.MapKey) {
 // to write.
 func valueError(m protoreflect.Message, partial bool, cause error) *ProtobufValueError {
 	f := &faultFinder{reason: libraryReason(cause)}
-	_ = !partial && f.unset(m) || f.notText(m)
+	if partial || !f.unset(m) {
+		f.notText(m)
+	}
 	return &ProtobufValueError{
 		Message: string(m.Descriptor().FullName()), Path: f.path.String(), reason: f.reason, cause: cause,
 	}
