@@ -62,6 +62,7 @@ func suiteReadCommitted(t *testing.T, s *stage) {
 
 	appends("before", "1")
 	writes("1")
+	s.marked(t, transport, at, "lease", "1")
 	check("nothing is open", true, map[string]string{"before": "1", "lease": "1"})
 	open := s.hang(t, at, "open", 10*time.Minute)
 	appends("behind", "1")
