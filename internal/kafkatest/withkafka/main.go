@@ -35,7 +35,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	ctx, cancel := context.WithCancel(ctx)
-	go watchParent(ctx, cancel)
+	go watchParent(ctx, os.Getppid(), cancel)
 	err := run(ctx, *build, flag.Args())
 	cancel()
 	stop()
@@ -48,9 +48,9 @@ func main() {
 	}
 }
 
-// watchParent calls cancel when the program that started this one has ended.
-func watchParent(ctx context.Context, cancel func()) {
-	parent := os.Getppid()
+// watchParent calls cancel when parent, the program that started this one, has
+// ended.
+func watchParent(ctx context.Context, parent int, cancel func()) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for os.Getppid() == parent {

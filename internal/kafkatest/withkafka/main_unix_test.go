@@ -6,6 +6,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -63,6 +64,18 @@ func TestCommandsExitStatusIsKept(t *testing.T) {
 	}
 	if left, err := os.ReadDir(build); err != nil || len(left) != 1 {
 		t.Errorf("the folder holds %v (%v) after a failure, want the logs", left, err)
+	}
+}
+
+func TestParentThatEndedBeforeItIsWatchedIsMissed(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	missed := make(chan struct{})
+	go watchParent(ctx, os.Getpid(), func() { close(missed) }) // nobody is its own parent
+	select {
+	case <-missed:
+	case <-ctx.Done():
+		t.Error("the end of the parent went unnoticed")
 	}
 }
 
