@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -226,9 +227,17 @@ func within(tb testing.TB, extent time.Duration) context.Context {
 	return ctx
 }
 
+// patienceVariable holds another [patience], for tests that are meant to fail.
+const patienceVariable = "COORDINATION_TEST_PATIENCE"
+
 // patience bounds a wait of a test; reaching it is a failure. It is long enough
 // for a machine that is busy with much else.
-const patience = 3 * time.Minute
+var patience = func() time.Duration {
+	if other, err := time.ParseDuration(os.Getenv(patienceVariable)); err == nil {
+		return other
+	}
+	return 3 * time.Minute
+}()
 
 var errBroken = errors.New("broken transport")
 

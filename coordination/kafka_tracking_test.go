@@ -389,7 +389,7 @@ func silentRivalOfAMember(t *testing.T, s *stage) {
 
 func TestKafkaTransportGivesAHalfDoneTransactionUpWhereTheEpochMoves(t *testing.T) {
 	r := role(t, "controller")
-	s, _ := advancing(t, r)
+	s, network := advancing(t, r)
 	topic, commands := s.compacted(t, 1), unique("commands")
 	s.create(t, commands, 2, "max.message.bytes", "2000")
 	l := acquire(t, s.transport(t, standardConfig(t)), r, "node-1", topic)
@@ -397,12 +397,14 @@ func TestKafkaTransportGivesAHalfDoneTransactionUpWhereTheEpochMoves(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
+	network.interpose(kmsg.EndTxn, pinnedEnd+1, func() { t.Error("the transaction that failed halfway was ended") })
 	err = guard.Write(within(t, patience),
 		coordination.GuardedRecord{Topic: commands, Value: []byte("never")},
 		coordination.GuardedRecord{Topic: commands, Partition: 1, Value: make([]byte, 4000)})
 	if !errors.Is(err, coordination.ErrFenced) || !errors.Is(err, kerr.MessageTooLarge) {
 		t.Errorf("a write that fails halfway: %v, want ErrFenced and MESSAGE_TOO_LARGE", err)
 	}
+	network.interpose(kmsg.EndTxn, pinnedEnd+1, func() {})
 	next := acquire(t, s.transport(t, standardConfig(t)), r, "node-1", topic)
 	if err := next.Renew(within(t, patience)); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ var invariantMutants = []mutant{
 		old:   "\tif c.token(state) != token {\n\t\treturn -1, errSimFenced\n\t}\n",
 		new:   "\tif c.token(state) != token && part != c.check.world.at {\n\t\treturn -1, errSimFenced\n\t}\n",
 		tests: "TestSimulatedElections",
-		says:  "leases in the order of the mints", alone: true,
+		says:  "leases in the order of the mints", seeds: 400, alone: true,
 	},
 	{
 		name: "a mint leaves the open transaction to its successor", file: "sim_cluster_test.go",

@@ -25,7 +25,7 @@ var kafkaMutants = []mutant{
 		old:   "\t\tif x.term.tracking {\n\t\t\treturn x.abandon()\n\t\t}\n",
 		new:   "",
 		tests: "TestKafkaTransportGivesAHalfDoneTransactionUp",
-		says:  "want ErrFenced and MESSAGE_TOO_LARGE",
+		says:  "the transaction that failed halfway was ended",
 	},
 	{
 		name: "a mint that expects a pair", file: "kafka_mint.go",

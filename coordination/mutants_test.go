@@ -48,6 +48,9 @@ const (
 	// mutantPatience bounds the tests of one mutant.
 	mutantPatience = 90 * time.Second
 
+	// waitPatience bounds one wait of a test, which may be in vain.
+	waitPatience = 30 * time.Second
+
 	// hangPatience bounds the tests of a mutant that hangs.
 	hangPatience = 5 * time.Second
 )
@@ -293,6 +296,7 @@ func runTests(t *testing.T, binary string, m mutant) (output string, err error) 
 		arguments = append(arguments, "-sim.seeds="+strconv.Itoa(seeds), "-sim.steady="+strconv.FormatBool(m.steady))
 	}
 	command := exec.CommandContext(ctx, binary, arguments...)
+	command.Env = append(os.Environ(), patienceVariable+"="+waitPatience.String())
 	var text bytes.Buffer
 	command.Stdout, command.Stderr = &text, &text
 	err = command.Run()
