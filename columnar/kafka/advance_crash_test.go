@@ -133,6 +133,7 @@ func (j *silence) crash(t *testing.T, at seam, nth int, leave bool) {
 func testAdvanceSeams(t *testing.T, c cluster, config memberConfig, seams ...seam) {
 	for _, at := range seams {
 		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
 			j := newSilence(t, c, config)
 			for window, leave := range []bool{false, true, false} {
 				window++
