@@ -14,6 +14,10 @@ import (
 	"github.com/krabka-io/krabka-streams-go/coordination"
 )
 
+// foreignTimeout is how long a transaction of somebody else may stay open. No
+// broker that the tests run on allows less.
+const foreignTimeout = 90 * time.Second
+
 // committed returns the newest value of each key that a transport sees.
 func committed(t *testing.T, transport *coordination.KafkaTransport, at coordination.TopicPartition) (values map[string]string, complete bool) {
 	t.Helper()
@@ -64,15 +68,15 @@ func suiteReadCommitted(t *testing.T, s *stage) {
 	writes("1")
 	s.marked(t, transport, at, "lease", "1")
 	check("nothing is open", true, map[string]string{"before": "1", "lease": "1"})
-	open := s.hang(t, at, "open", 10*time.Minute)
+	open := s.hang(t, at, "open", foreignTimeout)
 	appends("behind", "1")
 	check("a record outside transactions", false, map[string]string{"before": "1", "lease": "1", "behind": "1"})
 	writes("2")
-	aborted := s.hang(t, at, "aborted", 10*time.Minute)
+	aborted := s.hang(t, at, "aborted", foreignTimeout)
 	if err := aborted.EndTransaction(ctx, kgo.TryAbort); err != nil {
 		t.Fatal(err)
 	}
-	s.hang(t, at, "later", 10*time.Minute)
+	s.hang(t, at, "later", foreignTimeout)
 	appends("behind", "2")
 	s.marked(t, transport, at, "lease", "2")
 	check("transactions of both ends", false, map[string]string{"before": "1", "lease": "2", "behind": "2"})
@@ -164,7 +168,7 @@ func suiteForeignTransaction(t *testing.T, s *stage) {
 		}
 	}
 	idle(2)
-	s.hang(t, l.Partition(), "foreign", 10*time.Minute)
+	s.hang(t, l.Partition(), "foreign", foreignTimeout)
 	for range 7 {
 		for len(looked) > 0 {
 			<-looked
