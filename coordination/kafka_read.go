@@ -59,12 +59,7 @@ func (t *KafkaTransport) ReadPartition(ctx context.Context, partition TopicParti
 // are all: it is false when an open transaction may hide committed ones, which
 // [KafkaTransport.ReadCommitted] shows.
 func (t *KafkaTransport) ReadPrefix(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error) {
-	call, leave, err := t.enter(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	defer leave()
-	seen, err := t.view(call, partition, t.logs.of(partition))
+	seen, err := t.view(ctx, partition)
 	if err != nil {
 		return nil, false, err
 	}
@@ -77,12 +72,7 @@ func (t *KafkaTransport) ReadPrefix(ctx context.Context, partition TopicPartitio
 // end of each transaction, where a read-committed consumer waits until every
 // earlier transaction has ended too.
 func (t *KafkaTransport) ReadCommitted(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error) {
-	call, leave, err := t.enter(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	defer leave()
-	seen, err := t.view(call, partition, t.logs.of(partition))
+	seen, err := t.view(ctx, partition)
 	if err != nil {
 		return nil, false, err
 	}
@@ -90,8 +80,13 @@ func (t *KafkaTransport) ReadCommitted(ctx context.Context, partition TopicParti
 }
 
 // view returns what a fetch shows that begins after the call.
-func (t *KafkaTransport) view(ctx context.Context, at TopicPartition, log *partitionLog) (view, error) {
-	request := request{operation: "Fetch", subject: at.String()}
+func (t *KafkaTransport) view(ctx context.Context, at TopicPartition) (view, error) {
+	ctx, leave, err := t.enter(ctx)
+	if err != nil {
+		return view{}, err
+	}
+	defer leave()
+	log, request := t.logs.of(at), request{operation: "Fetch", subject: at.String()}
 	asked := log.fetches.Load()
 	pass, err := log.take(ctx)
 	if err != nil {
