@@ -301,8 +301,11 @@ func prefixProblems(f *goFile) []string {
 			return true
 		}
 		args := n.(*ast.CallExpr).Args
-		if name == "Fprintf" {
+		if name == "Fprintf" && len(args) > 0 {
 			args = args[1:]
+		}
+		if len(args) == 0 {
+			return true
 		}
 		literal, ok := args[0].(*ast.BasicLit)
 		if !ok {
@@ -516,7 +519,7 @@ func TestSourceRulesCatchViolations(t *testing.T) {
 				"columnar/doc.go": licence + "// Package columnar does.\npackage columnar\n",
 				"columnar/a.go": licence + "package columnar\n\nvar err = fmt.Errorf(\"columnar: poll: %w\", io.EOF)\n" +
 					"var text = fmt.Sprintf(\"columnar: %d: %v\", 1, e.Cause)\n\nfunc f() { fmt.Fprintf(w, \": %v\", e.cause) }\n" +
-					"var plain = fmt.Errorf(\"columnar: row %d\", e.row)\nvar row = fmt.Errorf(\"row 1: %w\", err)\nvar suffix = fmt.Sprintf(\"%v (row 1)\", e.Cause)\n",
+					"var plain = fmt.Errorf(\"columnar: row %d\", e.row)\nvar none = fmt.Sprint()\nvar row = fmt.Errorf(\"row 1: %w\", err)\nvar suffix = fmt.Sprintf(\"%v (row 1)\", e.Cause)\n",
 			},
 			want: []string{
 				"columnar/a.go:5: quotes an error behind the prefix: use textPrefix, which takes the prefix off the quoted text",

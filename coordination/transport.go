@@ -92,10 +92,9 @@ type LeaseWriter interface {
 // failed call ends an acquisition. It never calls back into a [Leadership].
 //
 // A transport may implement any of [CheckedCoordinator], [CommittedReader],
-// [EpochTracker],
-// [LeaseOffsetWriter], [PrefixReader], [RecordWriter], [Releaser],
-// [SupersessionNotifier] and [TopicVerifier] as well. Each is found by a type
-// assertion.
+// [EpochTracker], [LeaseOffsetWriter], [PrefixReader], [RecordWriter],
+// [Releaser], [SupersessionNotifier] and [TopicVerifier] as well. Each is found
+// by a type assertion.
 type Transport interface {
 	Coordinator
 	StateReader

@@ -128,8 +128,8 @@ func (j *silence) crash(t *testing.T, at seam, nth int, leave bool) {
 
 // testAdvanceSeams ends the member at each seam of a round that only advances time:
 // by a call, with exactly-once by the clock, and by a call again, each time behind
-// the state that the crash before left. Counts of a window are produced once; a late bid opens no
-// window again.
+// the state that the crash before left. Counts of a window are produced once; a
+// late bid opens no window again.
 func testAdvanceSeams(t *testing.T, c cluster, config memberConfig, seams ...seam) {
 	for _, at := range seams {
 		t.Run(string(at), func(t *testing.T) {

@@ -160,7 +160,7 @@ func testOwnerReplacedWhileItSaves(t *testing.T, c cluster) {
 		if err != nil {
 			t.Fatalf("list by the %s: %v", name, err)
 		}
-		if diff := cmp.Diff([]int64{after.Generation}, generations(infos)); diff != "" {
+		if diff := cmp.Diff([]int64{after.Generation}, numbers(infos, generationOf)); diff != "" {
 			t.Errorf("generations listed by the %s mismatch (-want +got):\n%s", name, diff)
 		}
 		if state, err := s.LoadSnapshot(within(t), after); err != nil || !cmp.Equal(state, counter(7)) {
@@ -172,14 +172,6 @@ func testOwnerReplacedWhileItSaves(t *testing.T, c cluster) {
 	if chunks, manifests := c.live(t, topic, chunkRecord), c.live(t, topic, manifestRecord); chunks != 1 || manifests != 1 {
 		t.Errorf("%d chunks and %d manifests are kept, want one each", chunks, manifests)
 	}
-}
-
-func generations(infos []columnar.SnapshotInfo) []int64 {
-	var list []int64
-	for _, info := range infos {
-		list = append(list, info.Generation)
-	}
-	return list
 }
 
 // A snapshot is saved between two records of another.
@@ -207,7 +199,7 @@ func testSnapshotsSavedAtOnce(t *testing.T, c cluster) {
 		if err != nil {
 			t.Fatalf("list: %v", err)
 		}
-		if diff := cmp.Diff([]int64{6, 5}, epochs(infos)); diff != "" {
+		if diff := cmp.Diff([]int64{6, 5}, numbers(infos, epochOf)); diff != "" {
 			t.Fatalf("epochs mismatch (-want +got):\n%s", diff)
 		}
 		for _, info := range infos {
@@ -244,7 +236,7 @@ func testStateTooLarge(t *testing.T, c cluster) {
 	confirm(t, s, save(t, s, info, counter(3)))
 	reader := c.store(t, topic)
 	infos := snapshots(t, reader, 0)
-	if diff := cmp.Diff([]int64{3, 1}, epochs(infos)); diff != "" {
+	if diff := cmp.Diff([]int64{3, 1}, numbers(infos, epochOf)); diff != "" {
 		t.Fatalf("epochs mismatch (-want +got):\n%s", diff)
 	}
 	for _, info := range infos {

@@ -79,13 +79,18 @@ func snapshots(t testing.TB, s *kafka.StateStore, partition int) []columnar.Snap
 }
 
 // epochs lists the epochs of snapshots, the newest first.
-func epochs(infos []columnar.SnapshotInfo) []int64 {
+// numbers returns one of the numbers of each snapshot.
+func numbers(infos []columnar.SnapshotInfo, of func(columnar.SnapshotInfo) int64) []int64 {
 	var list []int64
 	for _, info := range infos {
-		list = append(list, info.Epoch)
+		list = append(list, of(info))
 	}
 	return list
 }
+
+func epochOf(info columnar.SnapshotInfo) int64      { return info.Epoch }
+func sequenceOf(info columnar.SnapshotInfo) int64   { return info.Sequence }
+func generationOf(info columnar.SnapshotInfo) int64 { return info.Generation }
 
 func counter(n byte) map[string][]byte { return map[string][]byte{"counter": {n}} }
 
@@ -165,7 +170,7 @@ func testStateOwners(t *testing.T, c cluster) {
 	check("confirm", old.ConfirmSnapshot(within(t), before))
 	check("abandon", old.Abandon(within(t), 3, first, 0))
 	reader := c.store(t, topic)
-	if diff := cmp.Diff([]int64{after.Sequence}, sequences(snapshots(t, reader, 3))); diff != "" {
+	if diff := cmp.Diff([]int64{after.Sequence}, numbers(snapshots(t, reader, 3), sequenceOf)); diff != "" {
 		t.Errorf("sequences mismatch (-want +got):\n%s", diff)
 	}
 	if got, err := reader.Load(3, columnar.NoEpoch); err != nil || !cmp.Equal(got, counter(2)) {
@@ -174,14 +179,6 @@ func testStateOwners(t *testing.T, c cluster) {
 	if rounds, err := reader.Rounds(within(t), 3, 0); err != nil || len(rounds) > 0 {
 		t.Errorf("Rounds = %q, %v; want none", rounds, err)
 	}
-}
-
-func sequences(infos []columnar.SnapshotInfo) []int64 {
-	var list []int64
-	for _, info := range infos {
-		list = append(list, info.Sequence)
-	}
-	return list
 }
 
 func testStateClaimsAtOnce(t *testing.T, c cluster) {
@@ -218,7 +215,7 @@ func testStateOutsideBarriers(t *testing.T, c cluster) {
 	second := save(t, s, info, counter(2))
 	third := save(t, s, info, counter(3))
 	// The first is what is certain; the others may turn out to be.
-	if diff := cmp.Diff([]int64{third.Sequence, second.Sequence, first.Sequence}, sequences(snapshots(t, s, 0))); diff != "" {
+	if diff := cmp.Diff([]int64{third.Sequence, second.Sequence, first.Sequence}, numbers(snapshots(t, s, 0), sequenceOf)); diff != "" {
 		t.Errorf("sequences mismatch (-want +got):\n%s", diff)
 	}
 	if second.Sequence <= first.Sequence || third.Sequence <= second.Sequence {
@@ -227,7 +224,7 @@ func testStateOutsideBarriers(t *testing.T, c cluster) {
 	confirm(t, s, third)
 	reader := c.store(t, topic)
 	got := snapshots(t, reader, 0)
-	if diff := cmp.Diff([]int64{third.Sequence}, sequences(got)); diff != "" || !got[0].Confirmed {
+	if diff := cmp.Diff([]int64{third.Sequence}, numbers(got, sequenceOf)); diff != "" || !got[0].Confirmed {
 		t.Errorf("snapshots %+v, sequences mismatch (-want +got):\n%s", got, diff)
 	}
 	var damaged *columnar.DamagedSnapshotError
@@ -252,12 +249,12 @@ func testStateRetention(t *testing.T, c cluster) {
 	}
 	// Nothing newer than epoch 3 is confirmed, so it stays beyond the two.
 	confirm(t, s, info)
-	if diff := cmp.Diff([]int64{5, 4, 3}, epochs(snapshots(t, c.store(t, topic), 2))); diff != "" {
+	if diff := cmp.Diff([]int64{5, 4, 3}, numbers(snapshots(t, c.store(t, topic), 2), epochOf)); diff != "" {
 		t.Errorf("epochs mismatch (-want +got):\n%s", diff)
 	}
 	info.Epoch = 6
 	confirm(t, s, save(t, s, info, counter(6)))
-	if diff := cmp.Diff([]int64{6, 5}, epochs(snapshots(t, c.store(t, topic), 2))); diff != "" {
+	if diff := cmp.Diff([]int64{6, 5}, numbers(snapshots(t, c.store(t, topic), 2), epochOf)); diff != "" {
 		t.Errorf("epochs mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -280,7 +277,7 @@ func testStateAbandoned(t *testing.T, c cluster) {
 		t.Fatalf("abandon: %v", err)
 	}
 	got := snapshots(t, c.store(t, topic), 0)
-	if diff := cmp.Diff([]int64{2, 1}, epochs(got)); diff != "" {
+	if diff := cmp.Diff([]int64{2, 1}, numbers(got, epochOf)); diff != "" {
 		t.Fatalf("epochs mismatch (-want +got):\n%s", diff)
 	}
 	if !got[0].Abandoned || got[1].Abandoned {
@@ -373,7 +370,7 @@ func testStateDamage(t *testing.T, c cluster) {
 		}
 	}
 	infos := snapshots(t, s, 0)
-	if diff := cmp.Diff([]int64{9, 8, 1}, sequences(infos)); diff != "" {
+	if diff := cmp.Diff([]int64{9, 8, 1}, numbers(infos, sequenceOf)); diff != "" {
 		t.Fatalf("sequences mismatch (-want +got):\n%s", diff)
 	}
 	var damaged *columnar.DamagedSnapshotError

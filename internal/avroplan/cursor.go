@@ -25,8 +25,8 @@ const (
 	MaxEmptyFields     = 1 << 16
 	emptyFieldsPerByte = 16
 
-	// MaxDefaultBytes of defaults are read in place of the fields that a datum
-	// lacks. Each byte of the datum allows for defaultBytesPerByte more.
+	// defaultBytesPerByte is how many bytes of defaults, beyond MaxDefaultBytes,
+	// each byte of a datum allows for in place of the fields that it lacks.
 	defaultBytesPerByte = 256
 )
 
