@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"go/ast"
 	"go/importer"
+	"go/parser"
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -76,16 +78,12 @@ func apiChanges(from, to string) []string {
 // as the compiler sees it.
 func exportedAPI(t *testing.T) string {
 	t.Helper()
-	exports := map[string]string{}
-	for line := range strings.Lines(goCommand(t, "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./...")) {
-		path, file, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
-		exports[path] = file
-	}
-	compiled := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(exports[path])
-	})
+	compiled := compiledPackages(t)
 	var text strings.Builder
 	for _, l := range layers {
+		if !l.public() {
+			continue
+		}
 		path := strings.TrimSuffix(module+"/"+l.pkg, "/")
 		pkg, err := compiled.Import(path)
 		if err != nil {
@@ -102,11 +100,23 @@ func exportedAPI(t *testing.T) string {
 	return text.String()
 }
 
+// compiledPackages imports the packages of the module, and those that they
+// reach, from what the compiler wrote about them.
+func compiledPackages(t *testing.T) types.Importer {
+	t.Helper()
+	exports := map[string]string{}
+	for line := range strings.Lines(goCommand(t, "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./...")) {
+		path, file, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		exports[path] = file
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(exports[path])
+	})
+}
+
 // packageAPI returns a line for each exported declaration of pkg, sorted.
 func packageAPI(pkg *types.Package) []string {
-	var lines []string
-	qualifier := types.RelativeTo(pkg)
-	typeOf := func(t types.Type) string { return types.TypeString(t, qualifier) }
+	w := apiWriter{pkg: pkg}
 	for _, name := range pkg.Scope().Names() {
 		object := pkg.Scope().Lookup(name)
 		if !object.Exported() {
@@ -114,58 +124,166 @@ func packageAPI(pkg *types.Package) []string {
 		}
 		switch o := object.(type) {
 		case *types.Const:
-			lines = append(lines, fmt.Sprintf("const %s %s = %s", name, typeOf(o.Type()), o.Val().ExactString()))
+			w.line("const %s %s = %s", name, w.text(o.Type()), o.Val().ExactString())
 		case *types.Var, *types.Func:
-			lines = append(lines, types.ObjectString(o, qualifier))
+			w.line("%s", types.ObjectString(o, w.qualifier))
 		case *types.TypeName:
-			lines = append(lines, typeAPI(o, qualifier, typeOf)...)
+			w.typeLines(o)
 		}
 	}
-	slices.Sort(lines)
-	return lines
+	slices.Sort(w.lines)
+	return w.lines
 }
 
-// typeAPI returns the lines of one exported type: itself, its exported fields
-// and methods.
-func typeAPI(name *types.TypeName, qualifier types.Qualifier, typeOf func(types.Type) string) []string {
+// apiWriter collects the lines of one package.
+type apiWriter struct {
+	pkg   *types.Package
+	lines []string
+}
+
+func (w *apiWriter) line(format string, args ...any) {
+	w.lines = append(w.lines, fmt.Sprintf(format, args...))
+}
+
+// qualifier names the packages of other modules by their path, and those of this
+// module outside w.pkg too.
+func (w *apiWriter) qualifier(pkg *types.Package) string { return types.RelativeTo(w.pkg)(pkg) }
+
+func (w *apiWriter) text(t types.Type) string { return types.TypeString(t, w.qualifier) }
+
+// typeLines writes one exported type: the type itself and whatever a caller can
+// select on its values, through embedded fields too. An alias of a type whose
+// own package lists it has its header alone; an alias of one that is declared in
+// a room below internal, which no list has, is written out like a type.
+func (w *apiWriter) typeLines(name *types.TypeName) {
+	t := name.Type()
 	if name.IsAlias() {
-		return []string{types.ObjectString(name, qualifier)}
+		w.line("%s", types.ObjectString(name, w.qualifier))
+		t = types.Unalias(t)
 	}
-	named := name.Type().(*types.Named)
-	header := "type " + typeOf(named)
-	var lines []string
-	hidden := ""
-	switch u := named.Underlying().(type) {
-	case *types.Struct:
-		lines = append(lines, header+" struct")
-		for field := range u.Fields() {
-			if field.Exported() {
-				embedded := ""
-				if field.Embedded() {
-					embedded = "embedded "
-				}
-				lines = append(lines, fmt.Sprintf("field %s.%s %s%s", name.Name(), field.Name(), embedded, typeOf(field.Type())))
-			}
+	named, ok := t.(*types.Named)
+	if !ok || name.IsAlias() && !hidden(named) {
+		return
+	}
+	receiver := name.Name()
+	if list := named.TypeParams(); list.Len() > 0 {
+		var params []string
+		for param := range list.TypeParams() {
+			params = append(params, param.Obj().Name())
 		}
-	case *types.Interface:
-		for method := range u.Methods() {
+		receiver += "[" + strings.Join(params, ", ") + "]"
+	}
+	header := "type " + w.text(named)
+	unexported := ""
+	if i, ok := named.Underlying().(*types.Interface); ok {
+		for method := range i.Methods() {
 			if !method.Exported() {
-				hidden = " // has unexported methods"
+				unexported = " // has unexported methods"
 				continue
 			}
-			lines = append(lines, fmt.Sprintf("method %s.%s%s", name.Name(), method.Name(), strings.TrimPrefix(typeOf(method.Type()), "func")))
+			w.line("method %s.%s%s", name.Name(), method.Name(), w.signature(method))
 		}
-		lines = append(lines, header+" interface"+hidden)
-	default:
-		lines = append(lines, header+" "+typeOf(u))
+		header += " interface" + unexported
+	} else {
+		if s, ok := named.Underlying().(*types.Struct); ok {
+			header += " struct"
+			w.fieldLines(name.Name(), s)
+		} else {
+			header += " " + w.text(named.Underlying())
+		}
+		w.methodLines(receiver, named)
 	}
-	for method := range named.Methods() {
-		if method.Exported() {
-			receiver := typeOf(method.Signature().Recv().Type())
-			lines = append(lines, fmt.Sprintf("method (%s) %s%s", receiver, method.Name(), strings.TrimPrefix(typeOf(method.Type()), "func")))
+	if !name.IsAlias() {
+		w.line("%s", header)
+	}
+}
+
+// hidden reports whether a type is declared below internal of this module.
+func hidden(named *types.Named) bool {
+	pkg := named.Obj().Pkg()
+	return pkg != nil && strings.HasPrefix(pkg.Path(), module+"/internal/")
+}
+
+// fieldLines writes the exported fields of a struct, and those that it takes
+// over from the fields that it embeds.
+func (w *apiWriter) fieldLines(owner string, s *types.Struct) {
+	for field := range s.Fields() {
+		if field.Exported() {
+			embedded := ""
+			if field.Embedded() {
+				embedded = "embedded "
+			}
+			w.line("field %s.%s %s%s", owner, field.Name(), embedded, w.text(field.Type()))
 		}
 	}
-	return lines
+	for _, field := range promotedFields(s) {
+		w.line("field %s.%s promoted %s", owner, field.Name(), w.text(field.Type()))
+	}
+}
+
+// promotedFields returns the exported fields that can be selected on a struct
+// through the fields that it embeds, by name.
+func promotedFields(s *types.Struct) []*types.Var {
+	found := map[string]*types.Var{}
+	seen := map[types.Type]bool{}
+	var walk func(t types.Type)
+	walk = func(t types.Type) {
+		if p, ok := t.Underlying().(*types.Pointer); ok {
+			t = p.Elem()
+		}
+		inner, ok := t.Underlying().(*types.Struct)
+		if !ok || seen[t] {
+			return
+		}
+		seen[t] = true
+		for field := range inner.Fields() {
+			if field.Exported() {
+				object, index, _ := types.LookupFieldOrMethod(s, true, nil, field.Name())
+				if selected, ok := object.(*types.Var); ok && selected == field && len(index) > 1 {
+					found[field.Name()] = field
+				}
+			}
+			if field.Embedded() {
+				walk(field.Type())
+			}
+		}
+	}
+	for field := range s.Fields() {
+		if field.Embedded() {
+			walk(field.Type())
+		}
+	}
+	fields := make([]*types.Var, 0, len(found))
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		fields = append(fields, found[name])
+	}
+	return fields
+}
+
+// methodLines writes the exported methods of a type and of pointers to it, its
+// own and those of the fields that it embeds.
+func (w *apiWriter) methodLines(name string, named *types.Named) {
+	values := types.NewMethodSet(named)
+	pointers := types.NewMethodSet(types.NewPointer(named))
+	for selection := range pointers.Methods() {
+		method := selection.Obj().(*types.Func)
+		if !method.Exported() {
+			continue
+		}
+		receiver := "*" + name
+		if values.Lookup(method.Pkg(), method.Name()) != nil {
+			receiver = name
+		}
+		promoted := ""
+		if len(selection.Index()) > 1 {
+			promoted = "promoted "
+		}
+		w.line("method (%s) %s%s%s", receiver, promoted, method.Name(), w.signature(method))
+	}
+}
+
+func (w *apiWriter) signature(method *types.Func) string {
+	return strings.TrimPrefix(w.text(method.Type()), "func")
 }
 
 func TestAPIChangesAreNamed(t *testing.T) {
@@ -175,6 +293,79 @@ func TestAPIChangesAreNamed(t *testing.T) {
 	if diff := cmp.Diff(want, apiChanges(before, after)); diff != "" {
 		t.Errorf("apiChanges mismatch (-want +got):\n%s", diff)
 	}
+}
+
+func TestAPIListHasWhatACallerCanSelect(t *testing.T) {
+	const below = `package room
+type Detail struct { Reason string; hidden int }
+func (d *Detail) Error() string { return d.Reason }
+`
+	const above = `package a
+import "` + module + `/internal/room"
+
+type Problem = room.Detail
+type Number = int
+type base struct { Shared string; own int; deep }
+type deep struct { Deep string; Name string }
+func (*base) Close() error { return nil }
+func (base) Len() int { return 0 }
+func (base) lost() {}
+type Member struct { *base; Name string; Exported }
+type Exported struct{}
+func (Member) Send() {}
+type Generic[T any, U comparable] struct { base }
+type Seam interface { Poll() error; sealed() }
+type hidden struct { Seen int }
+`
+	files := token.NewFileSet()
+	room := checked(t, files, module+"/internal/room", below, nil)
+	got := packageAPI(checked(t, files, "example.com/a", above, importerFunc(func(string) (*types.Package, error) { return room, nil })))
+	want := []string{
+		"field Generic.Deep promoted string",
+		"field Generic.Name promoted string",
+		"field Generic.Shared promoted string",
+		"field Member.Deep promoted string",
+		"field Member.Exported embedded Exported",
+		"field Member.Name string",
+		"field Member.Shared promoted string",
+		"field Problem.Reason string",
+		"method (*Generic[T, U]) promoted Close() error",
+		"method (*Problem) Error() string",
+		"method (Generic[T, U]) promoted Len() int",
+		"method (Member) Send()",
+		"method (Member) promoted Close() error",
+		"method (Member) promoted Len() int",
+		"method Seam.Poll() error",
+		"type Exported struct",
+		"type Generic[T any, U comparable] struct",
+		"type Member struct",
+		"type Number = int",
+		"type Problem = " + module + "/internal/room.Detail",
+		"type Seam interface // has unexported methods",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("packageAPI mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// importerFunc is an importer of packages that are at hand.
+type importerFunc func(path string) (*types.Package, error)
+
+func (f importerFunc) Import(path string) (*types.Package, error) { return f(path) }
+
+// checked compiles a package of one file.
+func checked(t *testing.T, files *token.FileSet, path, code string, imports types.Importer) *types.Package {
+	t.Helper()
+	file, err := parser.ParseFile(files, path+".go", code, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := types.Config{Importer: imports}
+	pkg, err := config.Check(path, files, []*ast.File{file}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pkg
 }
 
 // wellKnown are methods whose meaning the standard library fixes.
