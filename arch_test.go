@@ -60,7 +60,7 @@ var layers = []layer{
 		uses:    []string{hambaModule, protoParser, protoModule, jsonSchema},
 		bans:    []ban{arrowBan, kafkaBan}},
 	{pkg: "columnar",
-		imports: []string{"internal/errtext"},
+		imports: []string{"internal/errtext", "internal/statefile"},
 		uses:    []string{arrowModule, klauspost, lz4Module, syncModule},
 		bans:    slices.Concat([]ban{kafkaBan}, formatBans)},
 	{pkg: "columnar/kafka",
@@ -85,6 +85,8 @@ var layers = []layer{
 	{pkg: "internal/kafkatest", uses: []string{franzModule}},
 	{pkg: "internal/kafkatest/withkafka", imports: []string{"internal/kafkatest"}},
 	{pkg: "internal/nexgen"},
+	{pkg: "internal/statefile"},
+	{pkg: "internal/statefile/crashfs", imports: []string{"internal/statefile"}},
 	{pkg: "internal/testpb", uses: []string{protoModule}},
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statefile/crashfs"
 )
 
 // process is one member of the group with its runner, until it is killed.
@@ -20,7 +22,7 @@ type process struct {
 	world  *world
 	member *fakeMember
 	runner *GroupRunner
-	files  *memoryFileSystem
+	files  *crashfs.FileSystem
 }
 
 // world is a cluster, state that outlives processes, and the number of the step
@@ -30,7 +32,7 @@ type world struct {
 	name          string
 	rand          *rand.Rand
 	cluster       *fakeCluster
-	files         *memoryFileSystem
+	files         *crashfs.FileSystem
 	transactional bool
 	topology      func(testing.TB) *Topology
 	options       func(*world) []GroupRunnerOption
@@ -44,10 +46,10 @@ func newWorld(tb testing.TB, seed uint64, transactional bool, partitions map[str
 	partitions["out"], partitions["dlq"], partitions[BarrierStateTopic] = 1, 1, 1
 	w := &world{
 		tb: tb, name: fmt.Sprintf("seed %d, transactional %v", seed, transactional), rand: rand.New(rand.NewPCG(seed, 3)),
-		cluster: newFakeCluster(seed, partitions), files: newMemoryFileSystem(seed), transactional: transactional, topology: topology,
+		cluster: newFakeCluster(seed, partitions), files: crashfs.New(seed), transactional: transactional, topology: topology,
 		options: func(*world) []GroupRunnerOption { return nil },
 	}
-	w.files.before = func(op, path string) error { return w.step(op + " " + path) }
+	w.files.Before = func(op, path string) error { return w.step(op + " " + path) }
 	return w
 }
 
@@ -56,7 +58,7 @@ func newWorld(tb testing.TB, seed uint64, transactional bool, partitions map[str
 func (w *world) step(string) error {
 	w.steps++
 	if w.dead || w.steps == w.crashAt {
-		w.dead, w.files.dead = true, true
+		w.dead, w.files.Dead = true, true
 		return errKilled
 	}
 	return nil
@@ -114,7 +116,7 @@ func (p *process) round(allowed ...error) {
 // a machine finds that lost power, or a process that was killed.
 func (p *process) bury() {
 	p.world.cluster.expire(p.member)
-	p.world.files.restart(p.world.rand.IntN(2) == 0)
+	p.world.files.Restart(p.world.rand.IntN(2) == 0)
 	p.world.dead, p.world.crashAt = false, 0
 }
 
@@ -251,7 +253,7 @@ func TestFailuresAnywhereAreTakenBack(t *testing.T) {
 			return errInjected
 		}
 		p.member.step, p.member.after = fail, fail
-		w.files.before = func(op, _ string) error { return fail(op) }
+		w.files.Before = func(op, _ string) error { return fail(op) }
 		for range 60 {
 			l.produce("in", 3, w.rand.IntN(20))
 			failing = true

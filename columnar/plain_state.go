@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statefile"
 )
 
 // plainPositions is the entry in a snapshot of a plain [StateStore] that says at
@@ -21,10 +23,10 @@ func (r *GroupRunner) plainState(p *logicalPartition) (map[string][]byte, error)
 	if err != nil || r.committed == nil || !r.shape.stateful {
 		return state, err
 	}
-	var positions []sidecarPosition
+	var positions []statefile.Position
 	for _, progress := range p.inOrder() {
 		if progress.hasCommitted {
-			positions = append(positions, sidecarPosition{progress.Topic, progress.Partition, progress.committed})
+			positions = append(positions, statefile.Position{Topic: progress.Topic, Partition: progress.Partition, Offset: progress.committed})
 		}
 	}
 	text, err := json.Marshal(positions)
@@ -38,7 +40,7 @@ func (r *GroupRunner) plainState(p *logicalPartition) (map[string][]byte, error)
 
 // splitPlainState takes the positions out of a snapshot of a plain store. They are
 // nil where it has none.
-func splitPlainState(stored map[string][]byte) (state map[string][]byte, positions []sidecarPosition, err error) {
+func splitPlainState(stored map[string][]byte) (state map[string][]byte, positions []statefile.Position, err error) {
 	text, ok := stored[plainPositions]
 	if !ok {
 		return stored, nil, nil
@@ -47,7 +49,7 @@ func splitPlainState(stored map[string][]byte) (state map[string][]byte, positio
 		return nil, nil, fmt.Errorf("positions of the stored state cannot be read: %w", err)
 	}
 	if positions == nil {
-		positions = []sidecarPosition{}
+		positions = []statefile.Position{}
 	}
 	state = maps.Clone(stored)
 	delete(state, plainPositions)
@@ -56,9 +58,9 @@ func splitPlainState(stored map[string][]byte) (state map[string][]byte, positio
 
 // stray returns why state that stands at positions is not that of the committed
 // offsets, or nil.
-func stray(positions []sidecarPosition, committed map[TopicPartition]int64, p *logicalPartition) error {
+func stray(positions []statefile.Position, committed map[TopicPartition]int64, p *logicalPartition) error {
 	for _, tp := range p.partitions() {
-		at := slices.IndexFunc(positions, func(s sidecarPosition) bool { return s.Topic == tp.Topic && s.Partition == tp.Partition })
+		at := slices.IndexFunc(positions, func(s statefile.Position) bool { return s.Topic == tp.Topic && s.Partition == tp.Partition })
 		offset, ok := committed[tp]
 		switch {
 		case at < 0 && ok:

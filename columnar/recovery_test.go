@@ -14,6 +14,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statefile"
 )
 
 // cluster is a [fakeCluster] with single-partition outputs and fixed fetches.
@@ -489,8 +491,8 @@ func TestDamagedJournalIsAnError(t *testing.T) {
 	}
 	for _, journal := range journals {
 		rewriteFile(t, journal, func(data []byte) []byte {
-			data[len(journalMagic)+journalFrame] ^= 1
-			return append(data, data[len(journalMagic):]...)
+			data[len(statefile.JournalMagic)+statefile.JournalFrame] ^= 1
+			return append(data, data[len(statefile.JournalMagic):]...)
 		})
 	}
 	m = c.member("member")

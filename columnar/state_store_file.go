@@ -8,18 +8,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statefile"
 )
 
 // DefaultRetainedEpochs is how many barrier snapshots of a partition a
 // [FileStateStore] keeps.
 const DefaultRetainedEpochs = 100
-
-// lockRetry is the pause between attempts at a lock that another process holds.
-const lockRetry = 5 * time.Millisecond
 
 // FileStateStore keeps snapshots and round journals as files in one directory.
 //
@@ -36,13 +37,13 @@ const lockRetry = 5 * time.Millisecond
 // FileStateStore is safe for concurrent use by multiple goroutines.
 type FileStateStore struct {
 	directory string
-	files     fileSystem
+	files     statefile.FileSystem
 	retained  int
 	shared    bool
 
 	mu          sync.Mutex // guards what follows
 	processLock io.Closer
-	partitions  map[int]*partitionFiles
+	partitions  map[int]*statefile.Partition
 }
 
 var _ JournalStore = (*FileStateStore)(nil)
@@ -78,9 +79,9 @@ func WithSharedDirectory() FileStateStoreOption {
 func NewFileStateStore(directory string) *FileStateStore {
 	return &FileStateStore{
 		directory:  directory,
-		files:      osFileSystem{},
+		files:      statefile.OS{},
 		retained:   DefaultRetainedEpochs,
-		partitions: map[int]*partitionFiles{},
+		partitions: map[int]*statefile.Partition{},
 	}
 }
 
@@ -118,9 +119,7 @@ func (s *FileStateStore) Close() error {
 	defer s.mu.Unlock()
 	var errs []error
 	for _, p := range s.partitions {
-		p.turn <- struct{}{}
-		errs = append(errs, p.closeJournal())
-		<-p.turn
+		errs = append(errs, p.Close())
 	}
 	if s.processLock != nil {
 		errs = append(errs, s.processLock.Close())
@@ -133,8 +132,8 @@ func (s *FileStateStore) Close() error {
 // there is none. Bytes that are not those that were saved are an error.
 func (s *FileStateStore) Load(partition int, epoch int64) (map[string][]byte, error) {
 	state := map[string][]byte{}
-	err := s.exclusive(context.Background(), partition, func(p *partitionFiles) error {
-		loaded, err := p.load(epoch, 0)
+	err := s.exclusive(context.Background(), partition, func(p *statefile.Partition) error {
+		loaded, err := p.Load(epoch, 0)
 		if loaded != nil {
 			state = loaded
 		}
@@ -151,11 +150,11 @@ func (s *FileStateStore) Load(partition int, epoch int64) (map[string][]byte, er
 // without positions.
 func (s *FileStateStore) Save(partition int, epoch int64, snapshot map[string][]byte) error {
 	info := SnapshotInfo{Partition: partition, Epoch: epoch, TakenAt: time.Now()}
-	err := s.exclusive(context.Background(), partition, func(p *partitionFiles) error {
-		if err := p.scan(); err != nil {
+	err := s.exclusive(context.Background(), partition, func(p *statefile.Partition) error {
+		if err := p.Scan(); err != nil {
 			return err
 		}
-		_, err := p.save(info, snapshot)
+		_, err := p.Save(storedSnapshot(info), snapshot)
 		return err
 	})
 	if err != nil {
@@ -171,12 +170,12 @@ func (s *FileStateStore) Claim(ctx context.Context, partition int) (int64, error
 		return 0, err
 	}
 	var generation int64
-	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
-		if err := p.removeTemporaries(); err != nil {
+	err := s.exclusive(ctx, partition, func(p *statefile.Partition) error {
+		if err := p.RemoveTemporaries(); err != nil {
 			return err
 		}
 		var err error
-		generation, err = p.claim()
+		generation, err = p.Claim()
 		return err
 	})
 	if err != nil {
@@ -188,15 +187,19 @@ func (s *FileStateStore) Claim(ctx context.Context, partition int) (int64, error
 // SaveSnapshot stores a snapshot durably: see [SnapshotStore].
 func (s *FileStateStore) SaveSnapshot(ctx context.Context, info SnapshotInfo, state map[string][]byte) (SnapshotInfo, error) {
 	var saved SnapshotInfo
-	err := s.exclusive(ctx, info.Partition, func(p *partitionFiles) error {
-		if err := p.own(info.Generation); err != nil {
+	err := s.exclusive(ctx, info.Partition, func(p *statefile.Partition) error {
+		if err := p.Own(info.Generation); err != nil {
 			return err
 		}
-		var err error
-		if saved, err = p.save(info, state); err != nil || !info.Confirmed {
+		stored, err := p.Save(storedSnapshot(info), state)
+		if err != nil {
 			return err
 		}
-		return p.trimJournal()
+		saved = info
+		if saved.Sequence, saved.Bytes = stored.Sequence, stored.Bytes; !saved.Confirmed {
+			return nil
+		}
+		return p.TrimJournal()
 	})
 	if err != nil {
 		return SnapshotInfo{}, fmt.Errorf("cannot save partition %d state: %w", info.Partition, err)
@@ -207,11 +210,13 @@ func (s *FileStateStore) SaveSnapshot(ctx context.Context, info SnapshotInfo, st
 // Snapshots lists the snapshots of partition: see [SnapshotStore].
 func (s *FileStateStore) Snapshots(ctx context.Context, partition int) ([]SnapshotInfo, error) {
 	var infos []SnapshotInfo
-	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
-		if err := p.scan(); err != nil {
+	err := s.exclusive(ctx, partition, func(p *statefile.Partition) error {
+		if err := p.Scan(); err != nil {
 			return err
 		}
-		infos = p.infos()
+		for _, stored := range p.Snapshots() {
+			infos = append(infos, snapshotInfo(stored))
+		}
 		return nil
 	})
 	if err != nil {
@@ -223,14 +228,14 @@ func (s *FileStateStore) Snapshots(ctx context.Context, partition int) ([]Snapsh
 // LoadSnapshot returns the state of a listed snapshot: see [SnapshotStore].
 func (s *FileStateStore) LoadSnapshot(ctx context.Context, info SnapshotInfo) (map[string][]byte, error) {
 	var state map[string][]byte
-	err := s.exclusive(ctx, info.Partition, func(p *partitionFiles) error {
+	err := s.exclusive(ctx, info.Partition, func(p *statefile.Partition) error {
 		var err error
 		if err = info.Damage; err != nil {
 			return err
 		}
-		state, err = p.load(info.Epoch, info.Sequence)
+		state, err = p.Load(info.Epoch, info.Sequence)
 		if state == nil && err == nil {
-			err = p.damage(info.Epoch, p.container(info.Epoch), fs.ErrNotExist)
+			err = &statefile.DamageError{Epoch: info.Epoch, Name: p.Container(info.Epoch), Cause: fs.ErrNotExist}
 		}
 		return err
 	})
@@ -243,14 +248,14 @@ func (s *FileStateStore) LoadSnapshot(ctx context.Context, info SnapshotInfo) (m
 // ConfirmSnapshot marks a snapshot confirmed and deletes the barrier snapshots
 // that retention does not keep: see [SnapshotStore].
 func (s *FileStateStore) ConfirmSnapshot(ctx context.Context, info SnapshotInfo) error {
-	err := s.exclusive(ctx, info.Partition, func(p *partitionFiles) error {
-		if err := p.own(info.Generation); err != nil {
+	err := s.exclusive(ctx, info.Partition, func(p *statefile.Partition) error {
+		if err := p.Own(info.Generation); err != nil {
 			return err
 		}
-		if err := p.confirm(info); err != nil {
+		if err := p.Confirm(info.Epoch, info.Sequence); err != nil {
 			return err
 		}
-		return p.retain(s.retained)
+		return p.Retain(s.retained)
 	})
 	if err != nil {
 		return textPrefix.Wrap(err, "confirming state of partition %d at epoch %d", info.Partition, info.Epoch)
@@ -260,11 +265,11 @@ func (s *FileStateStore) ConfirmSnapshot(ctx context.Context, info SnapshotInfo)
 
 // Abandon makes newer snapshots unusable for recovery: see [SnapshotStore].
 func (s *FileStateStore) Abandon(ctx context.Context, partition int, generation, sequence int64) error {
-	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
-		if err := p.own(generation); err != nil {
+	err := s.exclusive(ctx, partition, func(p *statefile.Partition) error {
+		if err := p.Own(generation); err != nil {
 			return err
 		}
-		return p.abandon(sequence)
+		return p.Abandon(sequence)
 	})
 	if err != nil {
 		return textPrefix.Wrap(err, "abandoning state of partition %d", partition)
@@ -274,11 +279,11 @@ func (s *FileStateStore) Abandon(ctx context.Context, partition int, generation,
 
 // AppendRound adds a round to the journal: see [JournalStore].
 func (s *FileStateStore) AppendRound(ctx context.Context, partition int, generation int64, round []byte) error {
-	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
-		if err := p.own(generation); err != nil {
+	err := s.exclusive(ctx, partition, func(p *statefile.Partition) error {
+		if err := p.Own(generation); err != nil {
 			return err
 		}
-		return p.appendRound(generation, round)
+		return p.AppendRound(generation, round)
 	})
 	if err != nil {
 		return textPrefix.Wrap(err, "writing the journal of partition %d", partition)
@@ -289,9 +294,9 @@ func (s *FileStateStore) AppendRound(ctx context.Context, partition int, generat
 // Rounds returns the journal since a snapshot: see [JournalStore].
 func (s *FileStateStore) Rounds(ctx context.Context, partition int, sequence int64) ([][]byte, error) {
 	var rounds [][]byte
-	err := s.exclusive(ctx, partition, func(p *partitionFiles) error {
+	err := s.exclusive(ctx, partition, func(p *statefile.Partition) error {
 		var err error
-		rounds, err = p.rounds(sequence)
+		rounds, err = p.Rounds(sequence)
 		return err
 	})
 	if err != nil {
@@ -320,28 +325,64 @@ func (s *FileStateStore) lockDirectory() error {
 
 // exclusive runs f while neither this process nor another uses the files of
 // partition.
-func (s *FileStateStore) exclusive(ctx context.Context, partition int, f func(*partitionFiles) error) error {
+func (s *FileStateStore) exclusive(ctx context.Context, partition int, f func(*statefile.Partition) error) error {
 	if partition < 0 {
 		return fmt.Errorf("partition number %d is negative", partition)
 	}
 	s.mu.Lock()
 	p := s.partitions[partition]
 	if p == nil {
-		p = newPartitionFiles(s.files, s.directory, partition)
+		p = statefile.NewPartition(s.files, s.directory, partition)
 		s.partitions[partition] = p
 	}
 	s.mu.Unlock()
-	select {
-	case p.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	return storeError(partition, p.Exclusive(ctx, func() error { return f(p) }))
+}
+
+// storeError adds the partition to what statefile says about one of its files.
+func storeError(partition int, err error) error {
+	var stale *statefile.StaleOwnerError
+	var damaged *statefile.DamageError
+	switch {
+	case errors.As(err, &stale):
+		return &StaleOwnerError{Partition: partition, Generation: stale.Generation, Current: stale.Current}
+	case errors.As(err, &damaged):
+		return &DamagedSnapshotError{Partition: partition, Epoch: damaged.Epoch, Name: damaged.Name, Cause: damaged.Cause}
 	}
-	defer func() { <-p.turn }()
-	lock, err := p.lock(ctx)
-	if err != nil {
-		return err
+	return err
+}
+
+// storedSnapshot is info as a sidecar holds it.
+func storedSnapshot(info SnapshotInfo) statefile.Snapshot {
+	stored := statefile.Snapshot{
+		Partition: info.Partition, Epoch: info.Epoch, Group: info.Group,
+		Sequence: info.Sequence, Generation: info.Generation, Round: info.Round,
+		PartitionCounts: maps.Clone(info.PartitionCounts), Layout: maps.Clone(info.Layout),
+		TakenAt: info.TakenAt.UnixMilli(), Confirmed: info.Confirmed, Abandoned: info.Abandoned,
 	}
-	return firstError(f(p), lock.Close())
+	for _, tp := range slices.SortedFunc(maps.Keys(info.Positions), compareTopicPartitions) {
+		stored.Positions = append(stored.Positions, statefile.Position{Topic: tp.Topic, Partition: tp.Partition, Offset: info.Positions[tp]})
+	}
+	return stored
+}
+
+// snapshotInfo is the description that a sidecar holds.
+func snapshotInfo(stored statefile.Snapshot) SnapshotInfo {
+	info := SnapshotInfo{
+		Partition: stored.Partition, Epoch: stored.Epoch, Group: stored.Group,
+		Sequence: stored.Sequence, Generation: stored.Generation, Round: stored.Round,
+		PartitionCounts: maps.Clone(stored.PartitionCounts), Layout: maps.Clone(stored.Layout),
+		TakenAt: time.UnixMilli(stored.TakenAt), Bytes: stored.Bytes,
+		Confirmed: stored.Confirmed, Abandoned: stored.Abandoned,
+		Damage: storeError(stored.Partition, stored.Damage),
+	}
+	if len(stored.Positions) > 0 {
+		info.Positions = make(map[TopicPartition]int64, len(stored.Positions))
+		for _, position := range stored.Positions {
+			info.Positions[TopicPartition{position.Topic, position.Partition}] = position.Offset
+		}
+	}
+	return info
 }
 
 // directoryName maps a group's name to one path element.
@@ -357,14 +398,4 @@ func directoryName(group string) string {
 		return "_" + name
 	}
 	return name
-}
-
-func parentDirectory(path string) string { return filepath.Dir(filepath.Clean(path)) }
-
-// ignoreMissing turns the error for a file that does not exist into none.
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

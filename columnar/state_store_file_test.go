@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statefile/crashfs"
 )
 
 // inMemory returns a store on a file system of a test's own.
-func inMemory(files *memoryFileSystem) *FileStateStore {
+func inMemory(files *crashfs.FileSystem) *FileStateStore {
 	store := NewFileStateStore("state")
 	store.files = files
 	return store
@@ -377,10 +379,8 @@ func TestFileStateStoreRetainsTheNewestEpochs(t *testing.T) {
 	for epoch := int64(5); epoch <= 8; epoch++ {
 		saveSnapshot(t, store, at(generation, epoch, epoch), fmt.Sprint(epoch))
 	}
-	store.partitions[0].turn <- struct{}{}
-	err = store.partitions[0].retain(2)
-	<-store.partitions[0].turn
-	if err != nil {
+	partition := store.partitions[0]
+	if err := partition.Exclusive(t.Context(), func() error { return partition.Retain(2) }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"8@8 8", "7@7 7", "4@4 confirmed 4"}, listed(t, store)); diff != "" {
@@ -536,21 +536,21 @@ func TestFileStateStoreJournalReturnsRoundsSinceASnapshot(t *testing.T) {
 
 func TestFileStateStoreFailedSavesChangeNothing(t *testing.T) {
 	for failing := 1; ; failing++ {
-		files := newMemoryFileSystem(1)
+		files := crashfs.New(1)
 		store := inMemory(files)
 		generation := claim(t, store, 0)
 		saveSnapshot(t, store, at(generation, NoEpoch, 1), "1")
 		saveSnapshot(t, store, at(generation, NoEpoch, 2), "2")
 		cause := errors.New("no space left")
 		calls := 0
-		files.before = func(op, path string) error {
+		files.Before = func(op, path string) error {
 			if calls++; calls == failing && op != "remove" {
 				return cause
 			}
 			return nil
 		}
 		_, err := store.SaveSnapshot(t.Context(), at(generation, NoEpoch, 3), stateOf("3"))
-		files.before = nil
+		files.Before = nil
 		if err == nil && calls < failing {
 			break
 		}
@@ -573,7 +573,7 @@ func TestFileStateStoreFailedSavesChangeNothing(t *testing.T) {
 func TestFileStateStoreSurvivesPowerLossAtEveryStep(t *testing.T) {
 	for seed := range uint64(8) {
 		for failing := 1; ; failing++ {
-			files := newMemoryFileSystem(seed)
+			files := crashfs.New(seed)
 			store := inMemory(files)
 			generation := claim(t, store, 0)
 			saveSnapshot(t, store, at(generation, NoEpoch, 1), "1")
@@ -583,9 +583,9 @@ func TestFileStateStoreSurvivesPowerLossAtEveryStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			calls := 0
-			files.before = func(string, string) error {
+			files.Before = func(string, string) error {
 				if calls++; calls == failing {
-					files.dead = true
+					files.Dead = true
 				}
 				return nil
 			}
@@ -594,11 +594,11 @@ func TestFileStateStoreSurvivesPowerLossAtEveryStep(t *testing.T) {
 				saved(store.SaveSnapshot(t.Context(), at(generation, NoEpoch, 3), stateOf("3"))),
 				saved(store.SaveSnapshot(t.Context(), at(generation, 5, 3), stateOf("55"))),
 			}
-			files.before = nil
-			if !files.dead {
+			files.Before = nil
+			if !files.Dead {
 				break
 			}
-			files.restart(true)
+			files.Restart(true)
 			store = inMemory(files)
 			where := fmt.Sprintf("seed %d, power lost at change %d", seed, failing)
 			rounds, err := store.Rounds(t.Context(), 0, 0)
@@ -647,9 +647,11 @@ func TestFileStateStoreIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestFileStateStoreEndsWithTheContext(t *testing.T) {
-	files := newMemoryFileSystem(1)
+	files := crashfs.New(1)
 	store := inMemory(files)
-	files.locks[filepath.Join("state", "partition-0.lock")] = true
+	if lock, err := files.TryLock(filepath.Join("state", "partition-0.lock")); lock == nil || err != nil {
+		t.Fatalf("TryLock = %v, %v", lock, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := store.Claim(ctx, 0); !errors.Is(err, context.Canceled) {

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package statefile
 
 import (
 	"bytes"
-	"strings"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 func TestReadJournalTellsAnIncompleteEndFromDamage(t *testing.T) {
-	files := newMemoryFileSystem(1)
-	partition := newPartitionFiles(files, "state", 0)
+	directory := t.TempDir()
+	partition := NewPartition(OS{}, directory, 0)
 	for _, round := range []string{"one", "two", "three"} {
-		if err := partition.appendRound(1, []byte(round)); err != nil {
+		if err := partition.AppendRound(1, []byte(round)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	written, err := files.Read("state/partition-0-0-1-0.journal")
+	written, err := os.ReadFile(filepath.Join(directory, "partition-0-0-1-0.journal"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestReadJournalTellsAnIncompleteEndFromDamage(t *testing.T) {
 		data[at] ^= 4
 		return data
 	}
-	second := len(journalMagic) + journalFrame + len("one")
+	second := len(JournalMagic) + JournalFrame + len("one")
 	last := len(written) - len("three")
 	tests := []struct {
 		name  string
@@ -44,7 +45,7 @@ func TestReadJournalTellsAnIncompleteEndFromDamage(t *testing.T) {
 		{"only zeros", make([]byte, 99), nil, ""},
 		{"magic cut short", written[:3], nil, ""},
 		{"empty", nil, nil, ""},
-		{"round in the middle garbled", flipped(second + journalFrame), nil, "round 1 does not match its checksum"},
+		{"round in the middle garbled", flipped(second + JournalFrame), nil, "round 1 does not match its checksum"},
 		{"length in the middle garbled", flipped(second), nil, "the length of round 1 does not match its checksum"},
 		{"other file", []byte("something else"), nil, "the file is not a round journal"},
 	}
@@ -68,25 +69,5 @@ func TestReadJournalTellsAnIncompleteEndFromDamage(t *testing.T) {
 				t.Errorf("rounds mismatch (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestReadContainerRefusesWhatItCannotTrust(t *testing.T) {
-	tests := []struct{ data, cause string }{
-		{"", "truncated snapshot"},
-		{"00000001", "truncated snapshot"},
-		{"0000000200000000", "unsupported state snapshot version"},
-		{"00000001ffffffff", "truncated snapshot"},
-		{"000000010000000100000001", "truncated snapshot"},
-		{"0000000100000001ffffffff00000000", "truncated snapshot"},
-		{"00000001000000010000000161000000ff", "truncated snapshot"},
-		{"000000010000000000", "trailing bytes in state snapshot"},
-		{"0000000100000002000000016100000000000000016100000000", `node "a" is in the state snapshot twice`},
-	}
-	for _, test := range tests {
-		state, err := readContainer(unhex(t, test.data))
-		if err == nil || !strings.Contains(err.Error(), test.cause) {
-			t.Errorf("readContainer(%s) = %v, %v; want %q", test.data, state, err, test.cause)
-		}
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package statefile
 
 import (
 	"cmp"
@@ -8,17 +8,21 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 )
 
 const (
-	journalMagic = "krabkaJ1"
+	// JournalMagic begins each file of a journal.
+	JournalMagic = "krabkaJ1"
 
-	// journalFrame is the size of a frame's header: the length of the round, the
+	journalSuffix = ".journal"
+
+	// JournalFrame is the size of a frame's header: the length of the round, the
 	// checksum of the length, and the checksum of the round.
-	journalFrame = 12
+	JournalFrame = 12
 	// maxJournalRound bounds one round in bytes.
 	maxJournalRound = 1 << 30
 )
@@ -35,23 +39,29 @@ func (s journalSegment) compare(other journalSegment) int {
 	return cmp.Or(cmp.Compare(s.sequence, other.sequence), cmp.Compare(s.generation, other.generation), cmp.Compare(s.part, other.part))
 }
 
-// journalFile is the open end of a journal.
-type journalFile struct {
-	segments []journalSegment // of the directory
+// journal is the round journal of a partition.
+type journal struct {
+	files     FileSystem
+	directory string
+	prefix    string // of the names of its files
+
+	segments []journalSegment // of the directory, as of the last scan
 	current  journalSegment
-	file     durableFile // nil until the first append
+	file     File // open end; nil until the first append
 }
 
-func (p *partitionFiles) segmentName(s journalSegment) string {
-	return fmt.Sprintf("%s-%d-%d-%d%s", p.prefix(), s.sequence, s.generation, s.part, journalSuffix)
+func (j *journal) path(name string) string { return filepath.Join(j.directory, name) }
+
+func (j *journal) name(s journalSegment) string {
+	return fmt.Sprintf("%s-%d-%d-%d%s", j.prefix, s.sequence, s.generation, s.part, journalSuffix)
 }
 
-// segments finds the journal files of the partition among the names in the
+// find finds the journal files of the partition among the names in the
 // directory, in order.
-func (p *partitionFiles) segments(names []string) []journalSegment {
+func (j *journal) find(names []string) []journalSegment {
 	var segments []journalSegment
 	for _, name := range names {
-		numbers, ok := strings.CutPrefix(name, p.prefix()+"-")
+		numbers, ok := strings.CutPrefix(name, j.prefix+"-")
 		if !ok {
 			continue
 		}
@@ -63,7 +73,7 @@ func (p *partitionFiles) segments(names []string) []journalSegment {
 		generation, err2 := strconv.ParseInt(fields[1], 10, 64)
 		part, err3 := strconv.ParseInt(fields[2], 10, 64)
 		segment := journalSegment{sequence, generation, part}
-		if firstError(err1, err2, err3) == nil && p.segmentName(segment) == name {
+		if cmp.Or(err1, err2, err3) == nil && j.name(segment) == name {
 			segments = append(segments, segment)
 		}
 	}
@@ -71,86 +81,87 @@ func (p *partitionFiles) segments(names []string) []journalSegment {
 	return segments
 }
 
-// appendRound writes and syncs one frame. After a failure the next round goes to
-// a file of its own, so that a frame cut short is always the last of its file.
-func (p *partitionFiles) appendRound(generation int64, round []byte) error {
+// append writes and syncs one frame behind the snapshot of sequence. After a
+// failure the next round goes to a file of its own, so that a frame cut short is
+// always the last of its file.
+func (j *journal) append(sequence, generation int64, round []byte) error {
 	if len(round) > maxJournalRound {
 		return fmt.Errorf("a round of %d bytes is more than a journal holds", len(round))
 	}
-	if p.journal.file != nil && p.journal.current.sequence != p.sequence {
-		if err := p.closeJournal(); err != nil {
+	if j.file != nil && j.current.sequence != sequence {
+		if err := j.close(); err != nil {
 			return err
 		}
 	}
-	frame := make([]byte, 0, len(journalMagic)+journalFrame+len(round))
-	created := p.journal.file == nil
+	frame := make([]byte, 0, len(JournalMagic)+JournalFrame+len(round))
+	created := j.file == nil
 	if created {
-		if err := p.openSegment(generation); err != nil {
+		if err := j.open(sequence, generation); err != nil {
 			return err
 		}
-		frame = append(frame, journalMagic...)
+		frame = append(frame, JournalMagic...)
 	}
 	header := len(frame)
 	frame = binary.BigEndian.AppendUint32(frame, uint32(len(round)))
 	frame = binary.BigEndian.AppendUint32(frame, crc32.Checksum(frame[header:], castagnoli))
 	frame = binary.BigEndian.AppendUint32(frame, crc32.Checksum(round, castagnoli))
 	frame = append(frame, round...)
-	_, err := p.journal.file.Write(frame)
+	_, err := j.file.Write(frame)
 	if err == nil {
-		err = p.journal.file.Sync()
+		err = j.file.Sync()
 	}
 	if err == nil && created {
-		err = p.files.SyncDirectory(p.directory)
+		err = j.files.SyncDirectory(j.directory)
 	}
 	if err != nil {
-		return errors.Join(err, p.closeJournal())
+		return errors.Join(err, j.close())
 	}
 	return nil
 }
 
-// openSegment makes the file for the rounds behind the newest snapshot.
-func (p *partitionFiles) openSegment(generation int64) error {
-	segment := journalSegment{sequence: p.sequence, generation: generation}
-	for slices.Contains(p.journal.segments, segment) {
+// open makes the file for the rounds behind the snapshot of sequence.
+func (j *journal) open(sequence, generation int64) error {
+	segment := journalSegment{sequence: sequence, generation: generation}
+	for slices.Contains(j.segments, segment) {
 		segment.part++
 	}
-	file, err := p.files.Create(p.path(p.segmentName(segment)))
+	file, err := j.files.Create(j.path(j.name(segment)))
 	if err != nil {
 		return err
 	}
-	p.journal.file, p.journal.current = file, segment
-	p.journal.segments = append(p.journal.segments, segment)
+	j.file, j.current = file, segment
+	j.segments = append(j.segments, segment)
 	return nil
 }
 
-func (p *partitionFiles) closeJournal() error {
-	if p.journal.file == nil {
+func (j *journal) close() error {
+	if j.file == nil {
 		return nil
 	}
-	file := p.journal.file
-	p.journal.file = nil
+	file := j.file
+	j.file = nil
 	return file.Close()
 }
 
-// rounds reads the segments since a snapshot.
-func (p *partitionFiles) rounds(sequence int64) ([][]byte, error) {
-	names, err := p.files.Names(p.directory)
+// rounds reads the segments since the snapshot of sequence.
+func (j *journal) rounds(sequence int64) ([][]byte, error) {
+	names, err := j.files.Names(j.directory)
 	if err != nil {
 		return nil, err
 	}
 	var rounds [][]byte
-	for _, segment := range p.segments(names) {
+	for _, segment := range j.find(names) {
 		if segment.sequence < sequence {
 			continue
 		}
-		name := p.segmentName(segment)
-		data, err := p.files.Read(p.path(name))
+		name := j.name(segment)
+		data, err := j.files.Read(j.path(name))
 		if err != nil {
 			return nil, err
 		}
 		read, err := readJournal(data)
 		if err != nil {
-			return nil, p.damage(NoEpoch, name, err)
+			return nil, damage(NoEpoch, name, err)
 		}
 		rounds = append(rounds, read...)
 	}
@@ -161,24 +172,24 @@ func (p *partitionFiles) rounds(sequence int64) ([][]byte, error) {
 // did not complete: cut short, of a last round that does not match its checksum,
 // or zeros. The rounds alias data.
 func readJournal(data []byte) ([][]byte, error) {
-	if len(data) < len(journalMagic) || allZero(data) {
+	if len(data) < len(JournalMagic) || allZero(data) {
 		return nil, nil
 	}
-	if string(data[:len(journalMagic)]) != journalMagic {
+	if string(data[:len(JournalMagic)]) != JournalMagic {
 		return nil, errors.New("the file is not a round journal")
 	}
-	data = data[len(journalMagic):]
+	data = data[len(JournalMagic):]
 	var rounds [][]byte
-	for len(data) >= journalFrame && !allZero(data) {
+	for len(data) >= JournalFrame && !allZero(data) {
 		length := uint64(binary.BigEndian.Uint32(data))
 		if crc32.Checksum(data[:4], castagnoli) != binary.BigEndian.Uint32(data[4:]) {
 			return nil, fmt.Errorf("the length of round %d does not match its checksum", len(rounds))
 		}
-		if length > uint64(len(data)-journalFrame) {
+		if length > uint64(len(data)-JournalFrame) {
 			break
 		}
-		end := journalFrame + int(length)
-		round := data[journalFrame:end:end]
+		end := JournalFrame + int(length)
+		round := data[JournalFrame:end:end]
 		checksum := binary.BigEndian.Uint32(data[8:])
 		data = data[end:]
 		if crc32.Checksum(round, castagnoli) != checksum {
@@ -201,28 +212,28 @@ func allZero(data []byte) bool {
 	return true
 }
 
-// dropSegments deletes the segments that drop selects.
-func (p *partitionFiles) dropSegments(drop func(journalSegment) bool) error {
-	kept := p.journal.segments[:0:0]
-	for i, segment := range p.journal.segments {
-		if !drop(segment) {
+// drop deletes the segments that outdated selects.
+func (j *journal) drop(outdated func(journalSegment) bool) error {
+	kept := j.segments[:0:0]
+	for i, segment := range j.segments {
+		if !outdated(segment) {
 			kept = append(kept, segment)
 			continue
 		}
-		if p.journal.file != nil && segment == p.journal.current {
-			if err := p.closeJournal(); err != nil {
+		if j.file != nil && segment == j.current {
+			if err := j.close(); err != nil {
 				return err
 			}
 		}
-		if err := ignoreMissing(p.files.Remove(p.path(p.segmentName(segment)))); err != nil {
-			p.journal.segments = append(kept, p.journal.segments[i:]...)
+		if err := ignoreMissing(j.files.Remove(j.path(j.name(segment)))); err != nil {
+			j.segments = append(kept, j.segments[i:]...)
 			return err
 		}
 	}
-	dropped := len(kept) < len(p.journal.segments)
-	p.journal.segments = kept
+	dropped := len(kept) < len(j.segments)
+	j.segments = kept
 	if dropped {
-		return p.files.SyncDirectory(p.directory)
+		return j.files.SyncDirectory(j.directory)
 	}
 	return nil
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package statefile
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func FuzzReadContainer(f *testing.F) {
@@ -42,11 +45,12 @@ func FuzzReadContainer(f *testing.F) {
 }
 
 func FuzzDecodeSidecar(f *testing.F) {
-	entry := newSidecarEntry(SnapshotInfo{
+	entry := Snapshot{
 		Partition: 1, Epoch: 7, Group: "audit", Sequence: 3, Generation: 2, Round: 4, Bytes: 8, Confirmed: true,
-		Positions: map[TopicPartition]int64{{"a", 1}: 5}, PartitionCounts: map[string]int{"a": 2}, Layout: map[string]string{"n": "x"},
-	}, 77)
-	seed, err := encodeSidecar([]sidecarEntry{entry})
+		Positions: []Position{{"a", 1, 5}}, PartitionCounts: map[string]int{"a": 2}, Layout: map[string]string{"n": "x"},
+		Checksum: 77,
+	}
+	seed, err := encodeSidecar([]Snapshot{entry})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -70,7 +74,7 @@ func FuzzDecodeSidecar(f *testing.F) {
 			t.Fatalf("%d entries, %d after a round trip", len(entries), len(again))
 		}
 		for i := range entries {
-			if diff := cmp.Diff(entries[i].info(), again[i].info()); diff != "" {
+			if diff := cmp.Diff(entries[i], again[i], cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("entry %d mismatch (-want +got):\n%s", i, diff)
 			}
 		}
@@ -78,21 +82,21 @@ func FuzzDecodeSidecar(f *testing.F) {
 }
 
 func FuzzReadJournal(f *testing.F) {
-	files := newMemoryFileSystem(1)
-	partition := newPartitionFiles(files, "state", 0)
+	directory := f.TempDir()
+	partition := NewPartition(OS{}, directory, 0)
 	for _, round := range []string{"first", "", "third"} {
-		if err := partition.appendRound(1, []byte(round)); err != nil {
+		if err := partition.AppendRound(1, []byte(round)); err != nil {
 			f.Fatal(err)
 		}
 	}
-	written, err := files.Read("state/partition-0-0-1-0.journal")
+	written, err := os.ReadFile(filepath.Join(directory, "partition-0-0-1-0.journal"))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(written)
 	f.Add(written[:len(written)-2])
 	f.Add(append(bytes.Clone(written), make([]byte, 30)...))
-	f.Add([]byte(journalMagic + "\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00"))
+	f.Add([]byte(JournalMagic + "\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rounds, err := readJournal(data)
 		if err != nil {
@@ -100,9 +104,9 @@ func FuzzReadJournal(f *testing.F) {
 		}
 		size := 0
 		for _, round := range rounds {
-			size += journalFrame + len(round)
+			size += JournalFrame + len(round)
 		}
-		if size > max(0, len(data)-len(journalMagic)) {
+		if size > max(0, len(data)-len(JournalMagic)) {
 			t.Errorf("%d bytes of frames in %d bytes", size, len(data))
 		}
 	})

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package statefile
 
 import (
+	"cmp"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
-// fileSystem is what a [FileStateStore] needs of a file system. What is written
+// FileSystem is what the files of a partition need of a file system. What is written
 // to a file survives a crash once the file is synced, and a name once its
 // directory is.
-type fileSystem interface {
+type FileSystem interface {
 	// MakeDirectory makes a directory and its parents, durably.
 	MakeDirectory(path string) error
 	// Names lists a directory. A directory that does not exist is empty.
@@ -21,9 +23,12 @@ type fileSystem interface {
 	// Size returns the size of a file, and fs.ErrNotExist for none.
 	Size(path string) (int64, error)
 	// Create makes a file for writing that does not exist yet.
-	Create(path string) (durableFile, error)
+	Create(path string) (File, error)
+	// Rename gives a file another name in its directory, whose holder it replaces.
 	Rename(from, to string) error
+	// Remove deletes a file, and returns fs.ErrNotExist for none.
 	Remove(path string) error
+	// SyncDirectory makes the names in a directory durable.
 	SyncDirectory(path string) error
 	// TryLock takes an exclusive lock on a file, which it creates. It returns
 	// nil without an error when another holder has it.
@@ -33,26 +38,29 @@ type fileSystem interface {
 	LockForProcess(path string) (io.Closer, error)
 }
 
-// durableFile is an open file whose content can be made durable.
-type durableFile interface {
+// File is an open file whose content can be made durable.
+type File interface {
 	io.WriteCloser
+	// Sync makes the written bytes durable.
 	Sync() error
 }
 
-// osFileSystem is the operating system's.
-type osFileSystem struct{}
+// OS is the file system of the operating system.
+type OS struct{}
 
-func (s osFileSystem) MakeDirectory(path string) error {
+// MakeDirectory makes a directory and its parents, and syncs the directory above them.
+func (s OS) MakeDirectory(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return nil
 	}
 	if err := os.MkdirAll(path, 0o755); err != nil {
 		return err
 	}
-	return s.SyncDirectory(parentDirectory(path))
+	return s.SyncDirectory(filepath.Dir(filepath.Clean(path)))
 }
 
-func (osFileSystem) Names(directory string) ([]string, error) {
+// Names lists a directory.
+func (OS) Names(directory string) ([]string, error) {
 	opened, err := os.Open(directory)
 	if os.IsNotExist(err) {
 		return nil, nil
@@ -64,9 +72,11 @@ func (osFileSystem) Names(directory string) ([]string, error) {
 	return opened.Readdirnames(-1)
 }
 
-func (osFileSystem) Read(path string) ([]byte, error) { return os.ReadFile(path) }
+// Read reads a whole file.
+func (OS) Read(path string) ([]byte, error) { return os.ReadFile(path) }
 
-func (osFileSystem) Size(path string) (int64, error) {
+// Size returns the size of a regular file.
+func (OS) Size(path string) (int64, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err
@@ -77,19 +87,23 @@ func (osFileSystem) Size(path string) (int64, error) {
 	return info.Size(), nil
 }
 
-func (osFileSystem) Create(path string) (durableFile, error) {
+// Create makes a file that only its owner can read.
+func (OS) Create(path string) (File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-func (osFileSystem) Rename(from, to string) error { return os.Rename(from, to) }
+// Rename renames a file.
+func (OS) Rename(from, to string) error { return os.Rename(from, to) }
 
-func (osFileSystem) Remove(path string) error { return os.Remove(path) }
+// Remove deletes a file.
+func (OS) Remove(path string) error { return os.Remove(path) }
 
-func (osFileSystem) SyncDirectory(path string) error {
+// SyncDirectory syncs a directory.
+func (OS) SyncDirectory(path string) error {
 	directory, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	err = directory.Sync()
-	return firstError(err, directory.Close())
+	return cmp.Or(err, directory.Close())
 }

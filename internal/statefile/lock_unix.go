@@ -2,7 +2,7 @@
 
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package columnar
+package statefile
 
 import (
 	"errors"
@@ -12,7 +12,8 @@ import (
 	"syscall"
 )
 
-func (osFileSystem) TryLock(path string) (io.Closer, error) {
+// TryLock takes a lock on a file without waiting; nil says that another holder has it.
+func (OS) TryLock(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -28,7 +29,8 @@ func (osFileSystem) TryLock(path string) (io.Closer, error) {
 	return nil, fmt.Errorf("locking %s: %w", path, err)
 }
 
-func (osFileSystem) LockForProcess(path string) (io.Closer, error) {
+// LockForProcess takes a record lock on a file, which other processes contend for.
+func (OS) LockForProcess(path string) (io.Closer, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package statefile
 
 import (
 	"cmp"
@@ -9,22 +9,22 @@ import (
 	"slices"
 )
 
-// confirm marks a saved snapshot confirmed.
-func (p *partitionFiles) confirm(info SnapshotInfo) error {
-	for _, name := range p.containers(info.Epoch) {
+// Confirm marks the snapshot of a sequence confirmed.
+func (p *Partition) Confirm(epoch, sequence int64) error {
+	for _, name := range p.containers(epoch) {
 		slot, ok := p.slots[name]
-		if !ok || slot.Sequence != info.Sequence {
+		if !ok || slot.Sequence != sequence {
 			continue
 		}
 		slot.Confirmed = true
 		return p.rewrite(name, slot)
 	}
-	return p.damage(info.Epoch, p.container(info.Epoch), fmt.Errorf("no snapshot of sequence %d", info.Sequence))
+	return damage(epoch, p.Container(epoch), fmt.Errorf("no snapshot of sequence %d", sequence))
 }
 
 // rewrite replaces the sidecar of a container.
-func (p *partitionFiles) rewrite(name string, slot snapshotSlot) error {
-	if err := p.writeSidecar(name, []sidecarEntry{slot.sidecarEntry}); err != nil {
+func (p *Partition) rewrite(name string, slot Snapshot) error {
+	if err := p.writeSidecar(name, []Snapshot{slot}); err != nil {
 		return err
 	}
 	p.slots[name] = slot
@@ -32,7 +32,7 @@ func (p *partitionFiles) rewrite(name string, slot snapshotSlot) error {
 }
 
 // remove deletes a container and its sidecar.
-func (p *partitionFiles) remove(name string) error {
+func (p *Partition) remove(name string) error {
 	if err := ignoreMissing(p.files.Remove(p.path(name))); err != nil {
 		return err
 	}
@@ -43,9 +43,9 @@ func (p *partitionFiles) remove(name string) error {
 	return nil
 }
 
-// abandon makes the snapshots above sequence unusable for recovery. What a
+// Abandon makes the snapshots above sequence unusable for recovery. What a
 // restore to an epoch may still ask for stays.
-func (p *partitionFiles) abandon(sequence int64) error {
+func (p *Partition) Abandon(sequence int64) error {
 	for name, slot := range p.slots {
 		if slot.Sequence <= sequence || slot.Abandoned {
 			continue
@@ -64,10 +64,10 @@ func (p *partitionFiles) abandon(sequence int64) error {
 	return p.files.SyncDirectory(p.directory)
 }
 
-// retain deletes the oldest barrier snapshots beyond a number of epochs, except
+// Retain deletes the oldest barrier snapshots beyond a number of epochs, except
 // the newest confirmed one, and the journal that no snapshot needs.
-func (p *partitionFiles) retain(epochs int) error {
-	var slots []snapshotSlot
+func (p *Partition) Retain(epochs int) error {
+	var slots []Snapshot
 	confirmed := int64(0)
 	for _, slot := range p.slots {
 		if slot.Epoch != NoEpoch && slot.Sequence > 0 {
@@ -77,26 +77,26 @@ func (p *partitionFiles) retain(epochs int) error {
 			}
 		}
 	}
-	slices.SortFunc(slots, func(a, b snapshotSlot) int { return cmp.Compare(b.Sequence, a.Sequence) })
+	slices.SortFunc(slots, func(a, b Snapshot) int { return cmp.Compare(b.Sequence, a.Sequence) })
 	for _, slot := range slots[min(epochs, len(slots)):] {
 		if slot.Sequence == confirmed {
 			continue
 		}
-		if err := p.remove(p.container(slot.Epoch)); err != nil {
+		if err := p.remove(p.Container(slot.Epoch)); err != nil {
 			return err
 		}
 	}
-	return p.trimJournal()
+	return p.TrimJournal()
 }
 
-// trimJournal deletes the segments that lie before every snapshot that recovery
+// TrimJournal deletes the segments that lie before every snapshot that recovery
 // could start from.
-func (p *partitionFiles) trimJournal() error {
+func (p *Partition) TrimJournal() error {
 	oldest := int64(math.MaxInt64)
 	for _, slot := range p.slots {
 		if slot.Sequence > 0 && !slot.Abandoned {
 			oldest = min(oldest, slot.Sequence)
 		}
 	}
-	return p.dropSegments(func(segment journalSegment) bool { return segment.sequence < oldest })
+	return p.journal.drop(func(segment journalSegment) bool { return segment.sequence < oldest })
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+// Package crashfs is a file system in memory for tests of crashes. Tests of
+// package columnar use it in place of [statefile.OS]; no program does.
+package crashfs
 
 import (
 	"bytes"
@@ -11,23 +13,29 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statefile"
 )
 
 var errPowerLost = errors.New("power lost")
 
-// memoryFileSystem is a [fileSystem] that keeps apart what was written from what
-// was synced. After crash, each file has lost some of what was not synced, and
+// FileSystem is a [statefile.FileSystem] that keeps written bytes apart from
+// synced ones. After a crash, each file has lost some of its unsynced bytes, and
 // each directory some of the changes of names since it was synced, in any
 // combination.
-type memoryFileSystem struct {
+type FileSystem struct {
 	mu      sync.Mutex
 	rand    *rand.Rand
 	names   map[string]*memoryFile
 	durable map[string]*memoryFile
 	changes []nameChange // of names since their directory was synced
 	locks   map[string]bool
-	dead    bool
-	before  func(op, path string) error // runs ahead of each change; may fail it
+
+	// Dead makes every call fail until [FileSystem.Restart], as after a power cut.
+	Dead bool
+	// Before runs ahead of each change, which does not happen if Before returns an
+	// error.
+	Before func(op, path string) error
 }
 
 type memoryFile struct {
@@ -51,19 +59,20 @@ func (c nameChange) apply(names map[string]*memoryFile) {
 	}
 }
 
-func newMemoryFileSystem(seed uint64) *memoryFileSystem {
-	return &memoryFileSystem{
+// New returns an empty file system. The seed decides what each crash loses.
+func New(seed uint64) *FileSystem {
+	return &FileSystem{
 		rand:  rand.New(rand.NewPCG(seed, 1)),
 		names: map[string]*memoryFile{}, durable: map[string]*memoryFile{}, locks: map[string]bool{},
 	}
 }
 
-// restart brings the file system back as a machine finds it that lost power, or
-// with lost false, as the next process finds it after a kill.
-func (m *memoryFileSystem) restart(lost bool) {
+// Restart brings the file system back: with lost, as a machine finds it after a
+// power cut; without, as the next process finds it after a kill.
+func (m *FileSystem) Restart(lost bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.dead = false
+	m.Dead = false
 	clear(m.locks)
 	if !lost {
 		return
@@ -88,32 +97,34 @@ func (m *memoryFileSystem) restart(lost bool) {
 	}
 }
 
-func (m *memoryFileSystem) change(op, path string) error {
-	if m.dead {
+func (m *FileSystem) change(op, path string) error {
+	if m.Dead {
 		return errPowerLost
 	}
-	if m.before != nil {
-		if err := m.before(op, path); err != nil {
+	if m.Before != nil {
+		if err := m.Before(op, path); err != nil {
 			return err
 		}
-		if m.dead {
+		if m.Dead {
 			return errPowerLost
 		}
 	}
 	return nil
 }
 
-func (m *memoryFileSystem) record(change nameChange) {
+func (m *FileSystem) record(change nameChange) {
 	change.apply(m.names)
 	m.changes = append(m.changes, change)
 }
 
-func (m *memoryFileSystem) MakeDirectory(string) error { return nil }
+// MakeDirectory does nothing: every directory exists.
+func (m *FileSystem) MakeDirectory(string) error { return nil }
 
-func (m *memoryFileSystem) Names(directory string) ([]string, error) {
+// Names lists a directory.
+func (m *FileSystem) Names(directory string) ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.dead {
+	if m.Dead {
 		return nil, errPowerLost
 	}
 	var names []string
@@ -126,10 +137,11 @@ func (m *memoryFileSystem) Names(directory string) ([]string, error) {
 	return names, nil
 }
 
-func (m *memoryFileSystem) Read(path string) ([]byte, error) {
+// Read returns a copy of a file.
+func (m *FileSystem) Read(path string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.dead {
+	if m.Dead {
 		return nil, errPowerLost
 	}
 	file := m.names[path]
@@ -139,12 +151,14 @@ func (m *memoryFileSystem) Read(path string) ([]byte, error) {
 	return bytes.Clone(file.data), nil
 }
 
-func (m *memoryFileSystem) Size(path string) (int64, error) {
+// Size returns the size of a file.
+func (m *FileSystem) Size(path string) (int64, error) {
 	data, err := m.Read(path)
 	return int64(len(data)), err
 }
 
-func (m *memoryFileSystem) Create(path string) (durableFile, error) {
+// Create makes a file.
+func (m *FileSystem) Create(path string) (statefile.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.change("create", path); err != nil {
@@ -158,7 +172,8 @@ func (m *memoryFileSystem) Create(path string) (durableFile, error) {
 	return &openMemoryFile{system: m, file: file, path: path}, nil
 }
 
-func (m *memoryFileSystem) Rename(from, to string) error {
+// Rename renames a file.
+func (m *FileSystem) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.change("rename", to); err != nil {
@@ -172,7 +187,8 @@ func (m *memoryFileSystem) Rename(from, to string) error {
 	return nil
 }
 
-func (m *memoryFileSystem) Remove(path string) error {
+// Remove deletes a file.
+func (m *FileSystem) Remove(path string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.change("remove", path); err != nil {
@@ -185,7 +201,8 @@ func (m *memoryFileSystem) Remove(path string) error {
 	return nil
 }
 
-func (m *memoryFileSystem) SyncDirectory(path string) error {
+// SyncDirectory makes the names in a directory durable.
+func (m *FileSystem) SyncDirectory(path string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.change("sync directory", path); err != nil {
@@ -201,10 +218,11 @@ func (m *memoryFileSystem) SyncDirectory(path string) error {
 	return nil
 }
 
-func (m *memoryFileSystem) TryLock(path string) (io.Closer, error) {
+// TryLock takes a lock until it is closed or the file system restarts.
+func (m *FileSystem) TryLock(path string) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.dead {
+	if m.Dead {
 		return nil, errPowerLost
 	}
 	if m.locks[path] {
@@ -214,12 +232,13 @@ func (m *memoryFileSystem) TryLock(path string) (io.Closer, error) {
 	return memoryLock{m, path}, nil
 }
 
-func (m *memoryFileSystem) LockForProcess(string) (io.Closer, error) {
+// LockForProcess takes no lock: one process is all that uses the file system.
+func (m *FileSystem) LockForProcess(string) (io.Closer, error) {
 	return io.NopCloser(nil), nil
 }
 
 type memoryLock struct {
-	system *memoryFileSystem
+	system *FileSystem
 	path   string
 }
 
@@ -231,7 +250,7 @@ func (l memoryLock) Close() error {
 }
 
 type openMemoryFile struct {
-	system *memoryFileSystem
+	system *FileSystem
 	file   *memoryFile
 	path   string
 }

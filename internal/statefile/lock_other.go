@@ -2,7 +2,7 @@
 
 //go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
 
-package columnar
+package statefile
 
 import (
 	"io"
@@ -11,8 +11,9 @@ import (
 
 // TryLock takes no lock where the system's file locks are not known to the
 // library: one process must be the only one that uses the directory.
-func (osFileSystem) TryLock(path string) (io.Closer, error) {
+func (OS) TryLock(path string) (io.Closer, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 }
 
-func (s osFileSystem) LockForProcess(path string) (io.Closer, error) { return s.TryLock(path) }
+// LockForProcess takes a record lock on a file, which other processes contend for.
+func (s OS) LockForProcess(path string) (io.Closer, error) { return s.TryLock(path) }
