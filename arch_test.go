@@ -56,7 +56,7 @@ var (
 var layers = []layer{
 	{pkg: "", bans: []ban{arrowBan, kafkaBan}},
 	{pkg: "schema",
-		imports: []string{"internal/avroplan", "internal/errtext"},
+		imports: []string{"internal/avroplan", "internal/avrovalue", "internal/errtext"},
 		uses:    []string{hambaModule, protoParser, protoModule, jsonSchema},
 		bans:    []ban{arrowBan, kafkaBan}},
 	{pkg: "columnar",
@@ -81,6 +81,7 @@ var layers = []layer{
 		bans:    testBans},
 
 	{pkg: "internal/avroplan"},
+	{pkg: "internal/avrovalue", imports: []string{"internal/avroplan"}},
 	{pkg: "internal/errtext"},
 	{pkg: "internal/kafkatest", uses: []string{franzModule}},
 	{pkg: "internal/kafkatest/withkafka", imports: []string{"internal/kafkatest"}},

@@ -49,8 +49,8 @@ var knots = []knot{
 		"kafka_topic kafka_tracking kafka_transaction kafka_transport kafka_versions",
 		"methods of KafkaTransport"},
 	{"examples/leader-election", "check cluster main member pause_unix process story", "one program that starts itself"},
-	{"schema", "avro_decode avro_decode_record avro_decode_scalar avro_generic avro_struct", "recursive descent over the kinds of Avro schemas"},
-	{"schema", "avro_encode avro_encode_generic avro_encode_record avro_encode_scalar avro_encode_union", "recursive descent over the kinds of Avro schemas"},
+	{"internal/avrovalue", "decode decode_record decode_scalar generic struct", "recursive descent over the kinds of Avro schemas"},
+	{"internal/avrovalue", "encode encode_generic encode_record encode_scalar encode_union", "recursive descent over the kinds of Avro schemas"},
 	{"schema", "client options protobuf_print protobuf_print_option protobuf_source protobuf_source_bounds", "pairs of a type and its options or parts"},
 	{"schema", "avro cache compat compat_avro compat_jsonschema compat_jsonschema_rules compat_protobuf compat_protobuf_rules fetch jsonmember jsonpattern " +
 		"jsonschema jsonsteps jsontext jsonvalue options_avro options_cache options_jsonschema options_protobuf options_serde prewarm protobuf protobuf_local serde",

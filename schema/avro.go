@@ -4,13 +4,11 @@ package schema
 
 import (
 	"fmt"
-	"reflect"
-	"sync"
-	"unsafe"
 
 	"github.com/hamba/avro/v2"
 
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
+	"github.com/krabka-io/krabka-streams-go/internal/avrovalue"
 )
 
 // AvroSchemaError reports a text that is not an Avro schema, and where it is
@@ -25,6 +23,18 @@ type AvroResolutionError = avroplan.ResolveError
 // or a datum that the reader schema has no value for. It names the element and
 // the offset.
 type AvroDataError = avroplan.DatumError
+
+// AvroValueError reports a Go value that its Avro schema cannot express.
+//
+// Path() names the element that could not be written, such as
+// "order.items[3].price", and is empty for the value as a whole. Unwrap() tells
+// what is wrong with the element.
+type AvroValueError = avrovalue.ValueError
+
+// AvroDuration is the value of Avro's duration: months, days and milliseconds
+// that are counted apart, because neither months nor days have a fixed length.
+// Its fields are Months, Days and Milliseconds, each a uint32.
+type AvroDuration = avrovalue.Duration
 
 // AvroSerde is a [Serde] for Avro.
 //
@@ -61,8 +71,8 @@ func NewAvroSerde[T any](schemaText string, cache *SchemaCache, role Role, optio
 	if err != nil {
 		return nil, fmt.Errorf("invalid Avro schema: %w", err)
 	}
-	f := &avroFormat[T]{options: o.avro, text: compacted(KindAvro, schemaText), schema: local}
-	if err := f.check(); err != nil {
+	f := &avroFormat[T]{text: compacted(KindAvro, schemaText), values: avrovalue.NewCodec[T](local, o.avro)}
+	if err := f.values.Check(); err != nil {
 		return nil, err
 	}
 	s := new(AvroSerde[T])
@@ -86,6 +96,23 @@ func NewGenericAvroSerde(schemaText string, cache *SchemaCache, role Role, optio
 // library. The serde itself does not use it.
 func (s *AvroSerde[T]) ReaderSchema() avro.Schema { return s.reader }
 
+// AvroSchemaFor returns the text of a schema under which values of T are read
+// and written. Named types are in the namespace, which may be empty, and have
+// the names of their Go types.
+//
+// Integers of up to 32 bits are int, others long; [n]byte is a fixed; time.Time
+// is timestamp-micros and time.Duration time-micros; a pointer is a union of
+// null and its element, with null as the default of a field; types that write
+// themselves as text are strings. The avro tag of a field, after its name, takes
+// options, separated by commas: a logical type such as date, timestamp-millis,
+// uuid or decimal(10,2); alias=NAME, any number of times; and last default=JSON.
+//
+// Interfaces, big.Rat without decimal(precision,scale), and types that no Avro
+// type can hold are errors.
+func AvroSchemaFor[T any](namespace string) (string, error) {
+	return avrovalue.SchemaFor[T](namespace)
+}
+
 // parseAvro parses text after its references, which are in the order of their
 // dependencies.
 func parseAvro(text string, references []Reference, parse func(string, ...*avroplan.Schema) (*avroplan.Schema, error)) (*avroplan.Schema, error) {
@@ -102,94 +129,36 @@ func parseAvro(text string, references []Reference, parse func(string, ...*avrop
 
 // avroFormat plugs Avro into the serde core.
 type avroFormat[T any] struct {
-	options avroOptions
-	text    string // of schema, without white space
-	schema  *avroplan.Schema
-
-	dynamic sync.Map  // of encodeCompiler
-	readers sync.Pool // of *avroReader[T]
-	writers sync.Pool // of *avroWriter[T]
+	text   string // of the codec's schema, without white space
+	values *avrovalue.Codec[T]
 }
 
 func (f *avroFormat[T]) indexed() bool { return false }
 
 func (f *avroFormat[T]) needsWriter() bool { return true }
 
-// check reports whether T can be neither read nor written under the schema.
-func (f *avroFormat[T]) check() error {
-	_, writeErr := f.encodeValue(f.schema)
-	if writeErr == nil {
-		return nil
-	}
-	plan, err := avroplan.Resolve(f.schema, f.schema)
-	if err != nil {
-		return fmt.Errorf("invalid Avro schema: %w", err)
-	}
-	if _, err := f.decodeValue(plan); err != nil {
-		return fmt.Errorf("type %v does not suit the Avro schema: %w", reflect.TypeFor[T](), err)
-	}
-	return nil
-}
-
-func (f *avroFormat[T]) decodeValue(plan *avroplan.Node) (avroDecode, error) {
-	return newDecodeCompiler(f.options.types, f.options.tagged).value(plan, reflect.TypeFor[T]())
-}
-
-func (f *avroFormat[T]) encodeValue(s *avroplan.Schema) (avroEncode, error) {
-	return newEncodeCompiler(f.options.names, &f.dynamic).value(s, reflect.TypeFor[T]())
-}
-
-// avroReader holds what reading one datum needs beside the datum.
-type avroReader[T any] struct {
-	cursor avroplan.Cursor
-	value  T
-}
-
 func (f *avroFormat[T]) compileDecoder(writer *writerSchema) (decoder[T], error) {
-	schema := f.schema
+	local := f.values.Schema()
+	schema := local
 	if len(writer.references) > 0 || compacted(KindAvro, writer.text) != f.text {
 		var err error
 		if schema, err = parseAvro(writer.text, writer.references, avroplan.ParseWriter); err != nil {
 			return nil, fmt.Errorf("invalid writer schema %v: %w", writer.id, err)
 		}
 	}
-	plan, err := avroplan.Resolve(schema, f.schema)
+	plan, err := avroplan.Resolve(schema, local)
 	if err != nil {
 		return nil, fmt.Errorf("cannot resolve writer schema %v against the reader schema: %w", writer.id, err)
 	}
-	decode, err := f.decodeValue(plan)
+	decode, err := f.values.Decoder(plan)
 	if err != nil {
 		return nil, err
 	}
-	return func(_, body []byte) (T, error) {
-		r, _ := f.readers.Get().(*avroReader[T])
-		if r == nil {
-			r = new(avroReader[T])
-		}
-		r.cursor.Reset(body)
-		problem := decode(&r.cursor, unsafe.Pointer(&r.value))
-		if problem == nil {
-			problem = r.cursor.End()
-		}
-		value := r.value
-		*r = avroReader[T]{}
-		f.readers.Put(r)
-		if problem != nil {
-			var zero T
-			return zero, problem
-		}
-		return value, nil
-	}, nil
-}
-
-// avroWriter holds what writing one value needs beside the value.
-type avroWriter[T any] struct {
-	buffer avroBuffer
-	value  T
+	return func(_, body []byte) (T, error) { return decode(body) }, nil
 }
 
 func (f *avroFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error) {
-	encode, err := f.encodeValue(f.schema)
+	write, err := f.values.Encoder()
 	if err != nil {
 		return encoder[T]{}, err
 	}
@@ -198,58 +167,13 @@ func (f *avroFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error)
 		if err != nil {
 			return encoder[T]{}, fmt.Errorf("invalid writer schema %v: %w", target.id, err)
 		}
-		if !avroplan.SameLayout(schema, f.schema) {
-			if encode, err = f.convert(encode, schema); err != nil {
+		if !avroplan.SameLayout(schema, f.values.Schema()) {
+			if write, err = f.values.Converter(schema); err != nil {
 				return encoder[T]{}, fmt.Errorf("cannot write under schema %v: %w", target.id, err)
 			}
 		}
 	}
-	return encoder[T]{appendBody: func(dst []byte, value T) ([]byte, error) {
-		w, _ := f.writers.Get().(*avroWriter[T])
-		if w == nil {
-			w = new(avroWriter[T])
-		}
-		w.buffer.data, w.value = dst, value
-		problem := encode(&w.buffer, unsafe.Pointer(&w.value))
-		out := w.buffer.data
-		*w = avroWriter[T]{}
-		f.writers.Put(w)
-		if problem != nil {
-			return dst, problem
-		}
-		return out, nil
-	}}, nil
-}
-
-// convert returns what writes values of the local schema under another one: as
-// Avro resolution reads them under it. Branches of unions are kept apart on the
-// way by their names.
-func (f *avroFormat[T]) convert(encode avroEncode, target *avroplan.Schema) (avroEncode, error) {
-	plan, err := avroplan.Resolve(f.schema, target)
-	if err != nil {
-		return nil, err
-	}
-	read, err := newDecodeCompiler(nil, true).generic(plan)
-	if err != nil {
-		return nil, err
-	}
-	write, err := newEncodeCompiler(nil, &f.dynamic).generic(target)
-	if err != nil {
-		return nil, err
-	}
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
-		var local avroBuffer
-		if err := encode(&local, p); err != nil {
-			return err
-		}
-		var c avroplan.Cursor
-		c.Reset(local.data)
-		value, problem := read(&c)
-		if problem != nil {
-			return &AvroValueError{cause: problem}
-		}
-		return write(w, value)
-	}, nil
+	return encoder[T]{appendBody: write}, nil
 }
 
 // hambaSchema parses text with the hamba library, in a name table of its own.

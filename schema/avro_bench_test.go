@@ -7,6 +7,9 @@ import (
 
 	hamba "github.com/hamba/avro/v2"
 	twmb "github.com/twmb/avro"
+
+	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
+	"github.com/krabka-io/krabka-streams-go/internal/avrovalue"
 )
 
 // The record that engines are compared on: two strings, an int, a double, two
@@ -81,6 +84,28 @@ func benchBody(b *testing.B) []byte {
 	return data
 }
 
+func benchCodec[T any](b *testing.B, text string) *avrovalue.Codec[T] {
+	s, err := avroplan.Parse(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return avrovalue.NewCodec[T](s, avrovalue.Options{})
+}
+
+// benchDecoder reads data of benchSchema.
+func benchDecoder[T any](b *testing.B, reader string) func([]byte) (T, error) {
+	c := benchCodec[T](b, reader)
+	plan, err := avroplan.Resolve(benchCodec[T](b, benchSchema).Schema(), c.Schema())
+	if err != nil {
+		b.Fatal(err)
+	}
+	decode, err := c.Decoder(plan)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return decode
+}
+
 func measure(b *testing.B, run func() error) {
 	b.ReportAllocs()
 	for b.Loop() {
@@ -93,11 +118,8 @@ func measure(b *testing.B, run func() error) {
 func BenchmarkAvroDecodeGeneric(b *testing.B) {
 	body := benchBody(b)
 	b.Run("plan", func(b *testing.B) {
-		decode, err := newAvroCodec[any](b, benchSchema).format.compileDecoder(&writerSchema{text: benchSchema})
-		if err != nil {
-			b.Fatal(err)
-		}
-		measure(b, func() error { _, err := decode(nil, body); return err })
+		decode := benchDecoder[any](b, benchSchema)
+		measure(b, func() error { _, err := decode(body); return err })
 	})
 	b.Run("hamba", func(b *testing.B) {
 		s := hambaParse(b, benchSchema)
@@ -112,11 +134,8 @@ func BenchmarkAvroDecodeGeneric(b *testing.B) {
 func BenchmarkAvroDecodeStruct(b *testing.B) {
 	body := benchBody(b)
 	b.Run("plan", func(b *testing.B) {
-		decode, err := newAvroCodec[benchOrder](b, benchSchema).format.compileDecoder(&writerSchema{text: benchSchema})
-		if err != nil {
-			b.Fatal(err)
-		}
-		measure(b, func() error { _, err := decode(nil, body); return err })
+		decode := benchDecoder[benchOrder](b, benchSchema)
+		measure(b, func() error { _, err := decode(body); return err })
 	})
 	b.Run("hamba", func(b *testing.B) {
 		s := hambaParse(b, benchSchema)
@@ -131,11 +150,8 @@ func BenchmarkAvroDecodeStruct(b *testing.B) {
 func BenchmarkAvroDecodeEvolved(b *testing.B) {
 	body := benchBody(b)
 	b.Run("plan", func(b *testing.B) {
-		decode, err := newAvroCodec[any](b, benchReaderSchema).format.compileDecoder(&writerSchema{text: benchSchema})
-		if err != nil {
-			b.Fatal(err)
-		}
-		measure(b, func() error { _, err := decode(nil, body); return err })
+		decode := benchDecoder[any](b, benchReaderSchema)
+		measure(b, func() error { _, err := decode(body); return err })
 	})
 	b.Run("hamba", func(b *testing.B) {
 		s, err := hamba.NewSchemaCompatibility().Resolve(hambaParse(b, benchReaderSchema), hambaParse(b, benchSchema))
@@ -168,11 +184,11 @@ func BenchmarkAvroEncodeGeneric(b *testing.B) {
 	value := benchGeneric()
 	buffer := make([]byte, 0, 256)
 	b.Run("plan", func(b *testing.B) {
-		enc, err := newAvroCodec[any](b, benchSchema).format.compileEncoder(&writerSchema{text: benchSchema})
+		enc, err := benchCodec[any](b, benchSchema).Encoder()
 		if err != nil {
 			b.Fatal(err)
 		}
-		measure(b, func() error { _, err := enc.appendBody(buffer, value); return err })
+		measure(b, func() error { _, err := enc(buffer, value); return err })
 	})
 	b.Run("hamba", func(b *testing.B) {
 		s := hambaParse(b, benchSchema)
@@ -188,11 +204,11 @@ func BenchmarkAvroEncodeStruct(b *testing.B) {
 	value := benchValue()
 	buffer := make([]byte, 0, 256)
 	b.Run("plan", func(b *testing.B) {
-		enc, err := newAvroCodec[benchOrder](b, benchSchema).format.compileEncoder(&writerSchema{text: benchSchema})
+		enc, err := benchCodec[benchOrder](b, benchSchema).Encoder()
 		if err != nil {
 			b.Fatal(err)
 		}
-		measure(b, func() error { _, err := enc.appendBody(buffer, value); return err })
+		measure(b, func() error { _, err := enc(buffer, value); return err })
 	})
 	b.Run("hamba", func(b *testing.B) {
 		s := hambaParse(b, benchSchema)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -420,13 +419,13 @@ func TestAWriterSchemaIsCompiledOnce(t *testing.T) {
 }
 
 func TestAvroSerdesAreSafeForConcurrentUse(t *testing.T) {
-	s, cache := seededAvroSerde[any](t, personSchema, 1)
-	cache.SeedWriterSchema(2, personSchema)
-	person, err := newAvroCodec[person](t, personSchema).encode(newPerson())
+	s, cache := seededAvroSerde[any](t, benchSchema, 1)
+	cache.SeedWriterSchema(2, benchSchema)
+	framed, err := s.Serialize("orders", benchGeneric())
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, _ := hex.DecodeString(person)
+	body := framed[5:]
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {
@@ -471,40 +470,6 @@ func TestRecordNameOfAnAvroSerde(t *testing.T) {
 	defer cache.Close()
 	if _, err := NewGenericAvroSerde(`["null","int"]`, cache, RoleValue, WithRecordStrategy(RecordNameStrategy)); !errors.Is(err, ErrInvalidOption) {
 		t.Errorf("a union has no record name: %v", err)
-	}
-}
-
-// Small data that claim much must not cost more than what they can hold.
-func TestHostileAvroDataCostLittle(t *testing.T) {
-	for _, tc := range []struct{ schema, data, want string }{
-		{`{"type":"array","items":"null"}`, "fcffffff0f", "more than 4096 items without a width"},
-		{`{"type":"array","items":{"type":"record","name":"E","fields":[]}}`, "ffffffffffffffffff0100", "more than 4096 items without a width"},
-		{`{"type":"array","items":{"type":"array","items":"null"}}`, strings.Repeat("02803e", 50), "more than 4096 items without a width"},
-		{`{"type":"map","values":"null"}`, "fcffffff0f", "truncated"},
-		{`{"type":"array","items":"long"}`, "fcffffff0f" + strings.Repeat("00", 100), "truncated"},
-		{`{"type":"array","items":{"type":"fixed","name":"F","size":1000000}}`, "fcffffff0f", "truncated"},
-		{`"bytes"`, "feffffff0f", "truncated"},
-		{`"string"`, "feffffffffffffffff01", "truncated"},
-		{`{"type":"fixed","name":"F","size":2147483647}`, "00", "truncated"},
-		{`{"type":"record","name":"N","fields":[{"name":"n","type":["null","N"]}]}`, strings.Repeat("02", 20000), "nesting exceeds 10000 levels"},
-		{`{"type":"record","name":"N","fields":[{"name":"n","type":{"type":"array","items":"N"}}]}`, strings.Repeat("02", 20000), "nesting exceeds 10000 levels"},
-	} {
-		c := newAvroCodec[any](t, tc.schema)
-		decode, err := c.format.compileDecoder(&writerSchema{text: tc.schema})
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, _ := hex.DecodeString(tc.data)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err = decode(nil, body)
-		runtime.ReadMemStats(&after)
-		if err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %s", tc.schema, err, tc.want)
-		}
-		if used, limit := after.TotalAlloc-before.TotalAlloc, uint64(256<<10+600*len(body)); used > limit {
-			t.Errorf("%s: %d bytes allocated for %d bytes of data, more than %d", tc.schema, used, len(body), limit)
-		}
 	}
 }
 

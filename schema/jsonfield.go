@@ -4,6 +4,7 @@ package schema
 
 import (
 	"cmp"
+	"encoding"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -20,12 +21,15 @@ type jsonField struct {
 	typ    reflect.Type
 }
 
-var jsonUnmarshalerType = reflect.TypeFor[json.Unmarshaler]()
+var (
+	jsonUnmarshalerType = reflect.TypeFor[json.Unmarshaler]()
+	textReaderType      = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
 
 // readsItself reports whether values of a type read JSON with a method.
 func readsItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
-	return p.Implements(jsonUnmarshalerType) || p.Implements(textUnmarshalerType)
+	return p.Implements(jsonUnmarshalerType) || p.Implements(textReaderType)
 }
 
 // jsonFields lists the fields of a struct type that encoding/json reads, in the

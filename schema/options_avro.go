@@ -2,15 +2,6 @@
 
 package schema
 
-import "reflect"
-
-// avroOptions are the options of Avro serdes.
-type avroOptions struct {
-	types  map[string]reflect.Type // by full name of an Avro type
-	names  map[reflect.Type]string
-	tagged bool
-}
-
 // WithAvroType gives a record, enum or fixed of that full name a Go type: that
 // of sample. Where the Avro type is read into an interface, as in a union of
 // records or in generic values, the value is of the Go type, or a pointer to it
@@ -19,24 +10,9 @@ type avroOptions struct {
 func WithAvroType(name string, sample any) SerdeOption {
 	return func(o *serdeOptions) {
 		o.only(KindAvro, "WithAvroType")
-		t := reflect.TypeOf(sample)
-		if name == "" || t == nil {
-			o.refuse("WithAvroType needs a name and a value")
-			return
+		if err := o.avro.Register(name, sample); err != nil {
+			o.refuse("WithAvroType %v", err)
 		}
-		if o.avro.types == nil {
-			o.avro.types, o.avro.names = make(map[string]reflect.Type), make(map[reflect.Type]string)
-		}
-		element := t
-		if t.Kind() == reflect.Pointer {
-			element = t.Elem()
-		}
-		if old, ok := o.avro.names[element]; ok && old != name {
-			o.refuse("WithAvroType gives %v to both %s and %s", element, old, name)
-			return
-		}
-		o.avro.types[name] = t
-		o.avro.names[element], o.avro.names[reflect.PointerTo(element)] = name, name
 	}
 }
 
@@ -47,6 +23,6 @@ func WithAvroType(name string, sample any) SerdeOption {
 func WithTaggedUnions() SerdeOption {
 	return func(o *serdeOptions) {
 		o.only(KindAvro, "WithTaggedUnions")
-		o.avro.tagged = true
+		o.avro.Tagged = true
 	}
 }

@@ -4,6 +4,7 @@ package schema
 
 import (
 	"errors"
+	"github.com/krabka-io/krabka-streams-go/internal/avrovalue"
 	"slices"
 )
 
@@ -21,7 +22,7 @@ type serdeOptions struct {
 	problems       []error
 
 	json     jsonOptions
-	avro     avroOptions
+	avro     avrovalue.Options
 	protobuf protobufOptions
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,10 +42,19 @@ func TestJavaProtobufReadsRandomMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	library := filepath.Join(folder, "lib")
-	run(t, "mvn", "-q", "-B", "-f", "testdata/golden-java-protobuf/pom.xml",
+	runProgram(t, "mvn", "-q", "-B", "-f", "testdata/golden-java-protobuf/pom.xml",
 		"org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies", "-DoutputDirectory="+library)
-	out := run(t, "java", "-cp", library+"/*", "testdata/golden-java-protobuf/ProtobufGolden.java", "verify", "testdata/protobuf/files.pb", file)
+	out := runProgram(t, "java", "-cp", library+"/*", "testdata/golden-java-protobuf/ProtobufGolden.java", "verify", "testdata/protobuf/files.pb", file)
 	if want := "2000 messages compared, 0 differ"; !strings.Contains(out, want) {
 		t.Errorf("Java says %q, want %q", out, want)
 	}
+}
+
+func runProgram(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%.4000s", name, err, out)
+	}
+	return string(out)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"math/big"
@@ -43,7 +43,7 @@ func isByteArray(t reflect.Type) bool {
 
 // integerInto compiles an int or long. Its logical type decides about
 // time.Time and time.Duration; integers take the number itself.
-func integerInto(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func integerInto(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	logical := n.Schema.Logical
 	switch {
 	case t == timeType && isMoment(logical):
@@ -102,7 +102,7 @@ type integer interface {
 
 // longInto compiles an int or long to an integer type. A number that the type
 // does not hold is an error.
-func longInto[T integer](n *avroplan.Node) avroDecode {
+func longInto[T integer](n *avroplan.Node) decodeFunc {
 	switch {
 	case n.Plain() && n.Wire == avroplan.Long:
 		return func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
@@ -139,7 +139,7 @@ func beyondType[T integer](c *avroplan.Cursor, v int64) *avroplan.DatumError {
 
 // floatInto compiles a float to either floating-point type, and a double to
 // the one that holds it.
-func floatInto(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func floatInto(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	double := n.Schema.Kind == avroplan.Double
 	switch {
 	case t.Kind() == reflect.Float64 && double:
@@ -164,7 +164,7 @@ func floatInto(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
 	return nil, cannotRead(n, t)
 }
 
-func enumInto(n *avroplan.Node) avroDecode {
+func enumInto(n *avroplan.Node) decodeFunc {
 	return func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
 		i, err := n.ReadSymbol(c)
 		if err != nil {
@@ -177,7 +177,7 @@ func enumInto(n *avroplan.Node) avroDecode {
 
 // bytesInto compiles bytes or a fixed. Decimals become big.Rat and durations
 // AvroDuration; byte slices and arrays take the bytes themselves.
-func bytesInto(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func bytesInto(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	s := n.Schema
 	switch {
 	case t == ratType && s.Logical == avroplan.Decimal:
@@ -186,13 +186,13 @@ func bytesInto(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
 			return nil, err
 		}
 		return func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError { return set(c, (*big.Rat)(p)) }, nil
-	case t == avroDurationType && s.Logical == avroplan.Duration:
+	case t == calendarType && s.Logical == avroplan.Duration:
 		return func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
 			v, err := c.Fixed(s.Size)
 			if err != nil {
 				return err
 			}
-			*(*AvroDuration)(p) = durationOf(v)
+			*(*Duration)(p) = durationOf(v)
 			return nil
 		}, nil
 	case isByteSlice(t):

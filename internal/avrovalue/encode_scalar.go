@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"encoding/binary"
@@ -15,16 +15,16 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 )
 
-func encodeString(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+func encodeString(w *buffer, p unsafe.Pointer) *ValueError {
 	return w.string(*(*string)(p))
 }
 
 // encodeText writes a slice of bytes as a string.
-func encodeText(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+func encodeText(w *buffer, p unsafe.Pointer) *ValueError {
 	return w.text(*(*[]byte)(p))
 }
 
-func (w *avroBuffer) string(v string) *AvroValueError {
+func (w *buffer) string(v string) *ValueError {
 	if !utf8.ValidString(v) {
 		return valueErrorf("string %q is not valid UTF-8", v)
 	}
@@ -32,7 +32,7 @@ func (w *avroBuffer) string(v string) *AvroValueError {
 	return nil
 }
 
-func (w *avroBuffer) text(v []byte) *AvroValueError {
+func (w *buffer) text(v []byte) *ValueError {
 	if !utf8.Valid(v) {
 		return valueErrorf("string %q is not valid UTF-8", v)
 	}
@@ -41,7 +41,7 @@ func (w *avroBuffer) text(v []byte) *AvroValueError {
 }
 
 // integer adds a number of the schema, an int or a long.
-func (w *avroBuffer) integer(s *avroplan.Schema, v int64) *AvroValueError {
+func (w *buffer) integer(s *avroplan.Schema, v int64) *ValueError {
 	if s.Kind == avroplan.Int && int64(int32(v)) != v {
 		return valueErrorf("%d exceeds an Avro int", v)
 	}
@@ -49,29 +49,29 @@ func (w *avroBuffer) integer(s *avroplan.Schema, v int64) *AvroValueError {
 	return nil
 }
 
-func (w *avroBuffer) moment(s *avroplan.Schema, t time.Time) *AvroValueError {
+func (w *buffer) moment(s *avroplan.Schema, t time.Time) *ValueError {
 	v, err := timeCount(s.Logical, t)
 	if err != nil {
-		return &AvroValueError{cause: err}
+		return &ValueError{cause: err}
 	}
 	w.long(v)
 	return nil
 }
 
-func (w *avroBuffer) clock(s *avroplan.Schema, d time.Duration) *AvroValueError {
+func (w *buffer) clock(s *avroplan.Schema, d time.Duration) *ValueError {
 	return w.integer(s, int64(d/clockUnit(s.Logical)))
 }
 
 // integerFrom compiles an int or long for integers, and for time.Time and
 // time.Duration where the logical type is one of theirs.
-func integerFrom(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func integerFrom(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	switch {
 	case t == timeType && isMoment(s.Logical):
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return func(w *buffer, p unsafe.Pointer) *ValueError {
 			return w.moment(s, *(*time.Time)(p))
 		}, nil
 	case t == durationType && isClock(s.Logical):
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return func(w *buffer, p unsafe.Pointer) *ValueError {
 			return w.clock(s, *(*time.Duration)(p))
 		}, nil
 	case t == durationType:
@@ -102,12 +102,12 @@ func integerFrom(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
 	return nil, cannotWrite(s, t)
 }
 
-func longFrom[T integer](s *avroplan.Schema) avroEncode {
+func longFrom[T integer](s *avroplan.Schema) encodeFunc {
 	lowest, highest := int64(math.MinInt64), int64(math.MaxInt64)
 	if s.Kind == avroplan.Int {
 		lowest, highest = math.MinInt32, math.MaxInt32
 	}
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+	return func(w *buffer, p unsafe.Pointer) *ValueError {
 		v := *(*T)(p)
 		n := int64(v)
 		if n < lowest || n > highest || n < 0 != (v < 0) {
@@ -120,26 +120,26 @@ func longFrom[T integer](s *avroplan.Schema) avroEncode {
 
 // floatFrom compiles a float for float32 and a double for both floating-point
 // types.
-func floatFrom(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func floatFrom(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	double := s.Kind == avroplan.Double
 	switch {
 	case t.Kind() == reflect.Float64 && double:
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return func(w *buffer, p unsafe.Pointer) *ValueError {
 			w.data = avroplan.AppendDouble(w.data, *(*float64)(p))
 			return nil
 		}, nil
 	case t.Kind() == reflect.Float32 && double:
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return func(w *buffer, p unsafe.Pointer) *ValueError {
 			w.data = avroplan.AppendDouble(w.data, float64(*(*float32)(p)))
 			return nil
 		}, nil
 	case t.Kind() == reflect.Float32:
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return func(w *buffer, p unsafe.Pointer) *ValueError {
 			w.data = avroplan.AppendFloat(w.data, *(*float32)(p))
 			return nil
 		}, nil
 	case t.Kind() == reflect.Float64:
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return func(w *buffer, p unsafe.Pointer) *ValueError {
 			return w.narrow(*(*float64)(p))
 		}, nil
 	}
@@ -147,7 +147,7 @@ func floatFrom(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
 }
 
 // narrow adds a float64 as a float, which must hold it exactly.
-func (w *avroBuffer) narrow(v float64) *AvroValueError {
+func (w *buffer) narrow(v float64) *ValueError {
 	if float64(float32(v)) != v && v == v {
 		return valueErrorf("%v is no Avro float", v)
 	}
@@ -160,7 +160,7 @@ func (w *avroBuffer) narrow(v float64) *AvroValueError {
 const fewSymbols = 8
 
 // symbolWriter returns what adds a symbol of the enum.
-func symbolWriter(s *avroplan.Schema) func(w *avroBuffer, symbol string) *AvroValueError {
+func symbolWriter(s *avroplan.Schema) func(w *buffer, symbol string) *ValueError {
 	find := func(symbol string) int { return slices.Index(s.Symbols, symbol) }
 	if len(s.Symbols) > fewSymbols {
 		index := make(map[string]int, len(s.Symbols))
@@ -174,7 +174,7 @@ func symbolWriter(s *avroplan.Schema) func(w *avroBuffer, symbol string) *AvroVa
 			return -1
 		}
 	}
-	return func(w *avroBuffer, symbol string) *AvroValueError {
+	return func(w *buffer, symbol string) *ValueError {
 		i := find(symbol)
 		if i < 0 {
 			return valueErrorf("%q is no symbol of enum %s", symbol, s.Name)
@@ -184,29 +184,29 @@ func symbolWriter(s *avroplan.Schema) func(w *avroBuffer, symbol string) *AvroVa
 	}
 }
 
-func enumFrom(s *avroplan.Schema) avroEncode {
+func enumFrom(s *avroplan.Schema) encodeFunc {
 	symbol := symbolWriter(s)
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError { return symbol(w, *(*string)(p)) }
+	return func(w *buffer, p unsafe.Pointer) *ValueError { return symbol(w, *(*string)(p)) }
 }
 
 // bytesFrom compiles bytes or a fixed. See bytesInto for the Go types.
-func bytesFrom(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func bytesFrom(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	switch {
 	case t == ratType && s.Logical == avroplan.Decimal:
 		decimal, err := newDecimalType(s)
 		if err != nil {
 			return nil, err
 		}
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError { return w.decimal(decimal, (*big.Rat)(p)) }, nil
-	case t == avroDurationType && s.Logical == avroplan.Duration:
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
-			w.duration(*(*AvroDuration)(p))
+		return func(w *buffer, p unsafe.Pointer) *ValueError { return w.decimal(decimal, (*big.Rat)(p)) }, nil
+	case t == calendarType && s.Logical == avroplan.Duration:
+		return func(w *buffer, p unsafe.Pointer) *ValueError {
+			w.duration(*(*Duration)(p))
 			return nil
 		}, nil
 	case isByteSlice(t):
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError { return w.bytes(s, *(*[]byte)(p)) }, nil
+		return func(w *buffer, p unsafe.Pointer) *ValueError { return w.bytes(s, *(*[]byte)(p)) }, nil
 	case isByteArray(t) && s.Kind == avroplan.Fixed && t.Len() == s.Size:
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return func(w *buffer, p unsafe.Pointer) *ValueError {
 			w.raw(unsafe.Slice((*byte)(p), s.Size))
 			return nil
 		}, nil
@@ -214,23 +214,23 @@ func bytesFrom(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
 	return nil, cannotWrite(s, t)
 }
 
-func (w *avroBuffer) decimal(decimal *decimalType, r *big.Rat) *AvroValueError {
+func (w *buffer) decimal(decimal *decimalType, r *big.Rat) *ValueError {
 	data, err := decimal.append(w.data, r)
 	if err != nil {
-		return &AvroValueError{cause: err}
+		return &ValueError{cause: err}
 	}
 	w.data = data
 	return nil
 }
 
-func (w *avroBuffer) duration(d AvroDuration) {
+func (w *buffer) duration(d Duration) {
 	w.data = binary.LittleEndian.AppendUint32(w.data, d.Months)
 	w.data = binary.LittleEndian.AppendUint32(w.data, d.Days)
 	w.data = binary.LittleEndian.AppendUint32(w.data, d.Milliseconds)
 }
 
 // bytes adds the value of bytes or a fixed.
-func (w *avroBuffer) bytes(s *avroplan.Schema, v []byte) *AvroValueError {
+func (w *buffer) bytes(s *avroplan.Schema, v []byte) *ValueError {
 	switch {
 	case s.Kind == avroplan.Bytes:
 		w.data = avroplan.AppendBytes(w.data, v)

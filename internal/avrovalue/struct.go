@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"cmp"
@@ -11,25 +11,25 @@ import (
 	"strings"
 )
 
-// avroField is a field of a Go struct that stands for a field of a record.
-type avroField struct {
+// goField is a field of a Go struct that stands for a field of a record.
+type goField struct {
 	name    string
 	options string // of the tag, behind the name
 	typ     reflect.Type
 	offset  uintptr
 }
 
-// avroFields lists the fields of a struct type by the name of the record field
+// goFields lists the fields of a struct type by the name of the record field
 // that each stands for: the avro tag, otherwise the name of the Go field. A tag
 // of "-" leaves a field out, and fields of embedded structs without a tag count
 // as the struct's own. Of two fields with one name the less deeply embedded
 // stands; two at the same depth are an error.
-func avroFields(t reflect.Type) (map[string]avroField, error) {
+func goFields(t reflect.Type) (map[string]goField, error) {
 	type level struct {
 		typ    reflect.Type
 		offset uintptr
 	}
-	fields := make(map[string]avroField)
+	fields := make(map[string]goField)
 	visited := map[reflect.Type]bool{t: true}
 	for current := []level{{typ: t}}; len(current) > 0; {
 		var next []level
@@ -56,7 +56,7 @@ func avroFields(t reflect.Type) (map[string]avroField, error) {
 				}
 				if _, shadowed := fields[tag]; !shadowed {
 					found[tag] = true
-					fields[tag] = avroField{tag, options, f.Type, l.offset + f.Offset}
+					fields[tag] = goField{tag, options, f.Type, l.offset + f.Offset}
 				}
 			}
 		}
@@ -67,8 +67,8 @@ func avroFields(t reflect.Type) (map[string]avroField, error) {
 
 // orderedFields returns the fields in the order in which the struct has them.
 // Fields without a size share an offset with the next one.
-func orderedFields(fields map[string]avroField) []avroField {
-	return slices.SortedFunc(maps.Values(fields), func(a, b avroField) int {
+func orderedFields(fields map[string]goField) []goField {
+	return slices.SortedFunc(maps.Values(fields), func(a, b goField) int {
 		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.name, b.name))
 	})
 }

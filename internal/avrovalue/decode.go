@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"encoding"
@@ -14,13 +14,13 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 )
 
-// avroDecode reads one value into the variable at p, which is of the type that
+// decodeFunc reads one value into the variable at p, which is of the type that
 // the function was compiled for and holds its zero value.
 //
 // Values are stored through unsafe pointers because reflection costs several
 // times as much for each. Every such store is in a function that a
 // decodeCompiler chose for the exact type or kind of the variable.
-type avroDecode func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError
+type decodeFunc func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError
 
 // decodeCompiler compiles plans to functions that build Go values.
 type decodeCompiler struct {
@@ -54,14 +54,14 @@ var (
 	timeType            = reflect.TypeFor[time.Time]()
 	durationType        = reflect.TypeFor[time.Duration]()
 	ratType             = reflect.TypeFor[big.Rat]()
-	avroDurationType    = reflect.TypeFor[AvroDuration]()
+	calendarType        = reflect.TypeFor[Duration]()
 	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
 // isScalarStruct reports whether values of a struct type stand for one Avro
 // value that is no record.
 func isScalarStruct(t reflect.Type) bool {
-	return t == timeType || t == ratType || t == avroDurationType
+	return t == timeType || t == ratType || t == calendarType
 }
 
 // cannotRead is the error of a Go type that cannot hold the values of a node.
@@ -74,7 +74,7 @@ func cannotRead(n *avroplan.Node, t reflect.Type) error {
 }
 
 // value compiles a node to values of type t.
-func (k *decodeCompiler) value(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func (k *decodeCompiler) value(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	switch {
 	case n.Err != "":
 		return func(c *avroplan.Cursor, _ unsafe.Pointer) *avroplan.DatumError { return c.Fail("%s", n.Err) }, nil
@@ -133,7 +133,7 @@ func (k *decodeCompiler) value(n *avroplan.Node, t reflect.Type) (avroDecode, er
 
 // iface compiles a node to an interface: the generic mapping, whose values must
 // implement it.
-func (k *decodeCompiler) iface(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func (k *decodeCompiler) iface(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	decode, err := k.generic(n)
 	if err != nil {
 		return nil, err
@@ -161,8 +161,8 @@ func (k *decodeCompiler) iface(n *avroplan.Node, t reflect.Type) (avroDecode, er
 
 // union compiles a union on either side to a type that holds the values of at
 // least one branch. Null leaves the zero value.
-func (k *decodeCompiler) union(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
-	branches := make([]avroDecode, len(n.Choose.Branches))
+func (k *decodeCompiler) union(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
+	branches := make([]decodeFunc, len(n.Choose.Branches))
 	usable := false
 	var problems []error
 	for i, b := range n.Choose.Branches {
@@ -190,7 +190,7 @@ func (k *decodeCompiler) union(n *avroplan.Node, t reflect.Type) (avroDecode, er
 	}, nil
 }
 
-func (k *decodeCompiler) pointer(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func (k *decodeCompiler) pointer(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	element := t.Elem()
 	decode, err := k.value(n, element)
 	if err != nil {
@@ -205,7 +205,7 @@ func (k *decodeCompiler) pointer(n *avroplan.Node, t reflect.Type) (avroDecode, 
 
 // textual compiles a string or enum to a type that reads itself from text. It
 // returns nil for other nodes and types.
-func (k *decodeCompiler) textual(n *avroplan.Node, t reflect.Type) avroDecode {
+func (k *decodeCompiler) textual(n *avroplan.Node, t reflect.Type) decodeFunc {
 	if n.Schema.Kind != avroplan.String && n.Schema.Kind != avroplan.Enum ||
 		!reflect.PointerTo(t).Implements(textUnmarshalerType) {
 		return nil
@@ -233,7 +233,7 @@ func (k *decodeCompiler) textual(n *avroplan.Node, t reflect.Type) avroDecode {
 }
 
 // dictionary compiles a map.
-func (k *decodeCompiler) dictionary(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func (k *decodeCompiler) dictionary(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	decode, err := k.value(n.Items, t.Elem())
 	if err != nil {
 		return nil, err
@@ -287,7 +287,7 @@ func (k *decodeCompiler) dictionary(n *avroplan.Node, t reflect.Type) (avroDecod
 }
 
 // mapInto compiles a map to maps whose values have the layout of T.
-func mapInto[T any](n *avroplan.Node, decode avroDecode) avroDecode {
+func mapInto[T any](n *avroplan.Node, decode decodeFunc) decodeFunc {
 	size := n.ItemSize
 	return func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
 		if err := c.Enter(); err != nil {
@@ -327,7 +327,7 @@ func mapInto[T any](n *avroplan.Node, decode avroDecode) avroDecode {
 }
 
 // slice compiles an array. An empty array is an empty slice, not nil.
-func (k *decodeCompiler) slice(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func (k *decodeCompiler) slice(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	decode, err := k.value(n.Items, t.Elem())
 	if err != nil {
 		return nil, err
@@ -382,7 +382,7 @@ func (k *decodeCompiler) slice(n *avroplan.Node, t reflect.Type) (avroDecode, er
 }
 
 // sliceInto compiles an array to slices whose elements have the layout of T.
-func sliceInto[T any](n *avroplan.Node, decode avroDecode) avroDecode {
+func sliceInto[T any](n *avroplan.Node, decode decodeFunc) decodeFunc {
 	size := n.ItemSize
 	return func(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.DatumError {
 		if err := c.Enter(); err != nil {

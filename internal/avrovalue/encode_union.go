@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"encoding"
@@ -43,7 +43,7 @@ func (k *encodeCompiler) genericUnion(s *avroplan.Schema) (anyEncode, error) {
 	return u.write, nil
 }
 
-func (u *unionEncoder) write(w *avroBuffer, v any) *AvroValueError {
+func (u *unionEncoder) write(w *buffer, v any) *ValueError {
 	if v == nil || u.null >= 0 && isNil(v) {
 		if u.null < 0 {
 			return valueErrorf("nil cannot be written as an Avro union without null")
@@ -63,7 +63,7 @@ func (u *unionEncoder) write(w *avroBuffer, v any) *AvroValueError {
 		i = u.sole
 	}
 	if i < 0 {
-		var err *AvroValueError
+		var err *ValueError
 		if i, err = u.choose(v); err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func names(key string, b *avroplan.Schema) bool {
 
 // choose returns the branch that suits v best, the first of several. Several
 // records that suit a map are an error, because the choice would be a guess.
-func (u *unionEncoder) choose(v any) (int, *AvroValueError) {
+func (u *unionEncoder) choose(v any) (int, *ValueError) {
 	best, found, records := 0, -1, 0
 	for i, b := range u.schema.Branches {
 		score := u.score(b, v)
@@ -247,7 +247,7 @@ func scoreBytes(s *avroplan.Schema, v any) int {
 	switch {
 	case t == ratType:
 		return when(s.Logical == avroplan.Decimal, suits)
-	case t == avroDurationType:
+	case t == calendarType:
 		return when(s.Logical == avroplan.Duration, suits)
 	case isByteArray(t):
 		return when(s.Kind == avroplan.Fixed && t.Len() == s.Size, suits)
@@ -275,7 +275,7 @@ func scoreRecord(s *avroplan.Schema, v any) int {
 			return value.MapIndex(reflect.ValueOf(name).Convert(value.Type().Key())).IsValid()
 		}
 	case value.Kind() == reflect.Struct && !isScalarStruct(value.Type()):
-		fields, err := avroFields(value.Type())
+		fields, err := goFields(value.Type())
 		if err != nil {
 			return 0
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 )
 
-// AvroSchemaFor returns the text of a schema under which values of T are read
+// SchemaFor returns the text of a schema under which values of T are read
 // and written. Named types are in the namespace, which may be empty, and have
 // the names of their Go types.
 //
@@ -25,7 +25,7 @@ import (
 //
 // Interfaces, big.Rat without decimal(precision,scale), and types that no Avro
 // type can hold are errors.
-func AvroSchemaFor[T any](namespace string) (string, error) {
+func SchemaFor[T any](namespace string) (string, error) {
 	k := schemaInference{namespace: namespace, names: make(map[string]namedType), open: make(map[reflect.Type]bool)}
 	text, err := k.schema(reflect.TypeFor[T](), "", fieldTag{})
 	if err != nil {
@@ -141,7 +141,7 @@ func (k *schemaInference) schema(t reflect.Type, field string, tag fieldTag) (st
 		return primitive(avroplan.Bytes, "")
 	case t == ratType, t == timeType, t == durationType:
 		return "", fmt.Errorf("type %v needs another logical type than %q", t, tag.logical)
-	case t == avroDurationType:
+	case t == calendarType:
 		return k.define(t, "Duration", `{"type":"fixed","name":%q,"size":12,"logicalType":"duration"}`)
 	case reflect.PointerTo(t).Implements(textUnmarshalerType) && reflect.PointerTo(t).Implements(textMarshalerType):
 		return primitive(avroplan.String, "")
@@ -220,7 +220,7 @@ func (k *schemaInference) record(t reflect.Type) (string, error) {
 	outer := k.open
 	k.open = make(map[reflect.Type]bool)
 	defer func() { k.open = outer }()
-	fields, err := avroFields(t)
+	fields, err := goFields(t)
 	if err != nil {
 		return "", err
 	}
@@ -235,7 +235,7 @@ func (k *schemaInference) record(t reflect.Type) (string, error) {
 	return head + strings.Join(parts, ",") + `]}`, nil
 }
 
-func (k *schemaInference) field(record reflect.Type, f avroField) (string, error) {
+func (k *schemaInference) field(record reflect.Type, f goField) (string, error) {
 	tag, err := parseFieldTag(f.options)
 	if err != nil {
 		return "", err

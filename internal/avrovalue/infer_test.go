@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"math/big"
@@ -39,14 +39,14 @@ type inferred struct {
 	Labels map[string]int    `avro:"labels"`
 	Items  []inferredItem    `avro:"items"`
 	Addr   netip.Addr        `avro:"addr"`
-	Wait   AvroDuration      `avro:"wait"`
+	Wait   Duration          `avro:"wait"`
 	Days   []time.Time       `avro:"days,date"`
 	Skip   chan int          `avro:"-"`
 	Plain  map[string]string // the name of the Go field
 }
 
 func TestSchemaForAStructReadsAndWritesIt(t *testing.T) {
-	text, err := AvroSchemaFor[inferred]("shop")
+	text, err := SchemaFor[inferred]("shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,10 +86,10 @@ func TestSchemaForAStructReadsAndWritesIt(t *testing.T) {
 		At: time.UnixMicro(5).UTC(), Day: time.Unix(86400, 0).UTC(), Local: time.UnixMilli(9).UTC(), Took: time.Second,
 		Clock: time.Minute, Price: big.NewRat(1, 4), Key: inferredKey{1}, Hash: [2]byte{2}, Raw: []byte{3}, UUID: "u",
 		Tags: []string{"t"}, Labels: map[string]int{"l": 1}, Items: []inferredItem{{Code: "i"}},
-		Addr: netip.MustParseAddr("::1"), Wait: AvroDuration{1, 2, 3}, Days: []time.Time{time.Unix(0, 0).UTC()},
+		Addr: netip.MustParseAddr("::1"), Wait: Duration{1, 2, 3}, Days: []time.Time{time.Unix(0, 0).UTC()},
 		Plain: map[string]string{"k": "v"},
 	}
-	c := newAvroCodec[inferred](t, text)
+	c := newTestCodec[inferred](t, text)
 	data, err := c.encode(value)
 	if err != nil {
 		t.Fatal(err)
@@ -123,24 +123,24 @@ func TestSchemaForOtherTypes(t *testing.T) {
 		infer func(string) (string, error)
 		want  string
 	}{
-		{AvroSchemaFor[string], `"string"`},
-		{AvroSchemaFor[*int], `["null","long"]`},
-		{AvroSchemaFor[[]float32], `{"type":"array","items":"float"}`},
-		{AvroSchemaFor[named], `{"type":"fixed","name":"named","size":3}`},
+		{SchemaFor[string], `"string"`},
+		{SchemaFor[*int], `["null","long"]`},
+		{SchemaFor[[]float32], `{"type":"array","items":"float"}`},
+		{SchemaFor[named], `{"type":"fixed","name":"named","size":3}`},
 
-		{AvroSchemaFor[any], "type interface {} has no Avro schema"},
-		{AvroSchemaFor[chan int], "type chan int has no Avro schema"},
-		{AvroSchemaFor[map[int]int], "type map[int]int has no Avro schema"},
-		{AvroSchemaFor[[3]byte], "type [3]uint8 has no name for an Avro fixed"},
-		{AvroSchemaFor[struct{}], "type struct {} has no name for an Avro record"},
-		{AvroSchemaFor[*big.Rat], `type big.Rat needs another logical type than ""`},
-		{AvroSchemaFor[badDecimal], `field a: unknown option "decimal(9)"`},
-		{AvroSchemaFor[openDecimal], `field a: unknown option "decimal(9,2"`},
-		{AvroSchemaFor[badOption], `field a: unknown option "money"`},
-		{AvroSchemaFor[badDefault], `field a: default "x" is not JSON`},
-		{AvroSchemaFor[inferForest], "type schema.inferForest contains itself without a record between"},
-		{AvroSchemaFor[inferNest], "type schema.inferNest contains itself without a record between"},
-		{AvroSchemaFor[twoScales], `field b: type schema.inferMoney has two logical types: ` +
+		{SchemaFor[any], "type interface {} has no Avro schema"},
+		{SchemaFor[chan int], "type chan int has no Avro schema"},
+		{SchemaFor[map[int]int], "type map[int]int has no Avro schema"},
+		{SchemaFor[[3]byte], "type [3]uint8 has no name for an Avro fixed"},
+		{SchemaFor[struct{}], "type struct {} has no name for an Avro record"},
+		{SchemaFor[*big.Rat], `type big.Rat needs another logical type than ""`},
+		{SchemaFor[badDecimal], `field a: unknown option "decimal(9)"`},
+		{SchemaFor[openDecimal], `field a: unknown option "decimal(9,2"`},
+		{SchemaFor[badOption], `field a: unknown option "money"`},
+		{SchemaFor[badDefault], `field a: default "x" is not JSON`},
+		{SchemaFor[inferForest], "type avrovalue.inferForest contains itself without a record between"},
+		{SchemaFor[inferNest], "type avrovalue.inferNest contains itself without a record between"},
+		{SchemaFor[twoScales], `field b: type avrovalue.inferMoney has two logical types: ` +
 			`{"type":"fixed","name":"inferMoney","size":16,"logicalType":"decimal","precision":10,"scale":2} and ` +
 			`{"type":"fixed","name":"inferMoney","size":16,"logicalType":"decimal","precision":10,"scale":4}`},
 	} {
@@ -169,7 +169,7 @@ func TestSchemaForOrdersFieldsWithoutSize(t *testing.T) {
 	}
 	want := `{"type":"record","name":"row","fields":[{"name":"A","type":"long"},{"name":"B","type":{"type":"record","name":"inferEmpty","fields":[]}}]}`
 	for range 20 {
-		if got, err := AvroSchemaFor[row](""); err != nil || got != want {
+		if got, err := SchemaFor[row](""); err != nil || got != want {
 			t.Fatalf("got %s, %v; want %s each time", got, err, want)
 		}
 	}
@@ -181,19 +181,20 @@ func TestSchemaForRefusesWhatIsNoSchema(t *testing.T) {
 	type wrong struct {
 		A int `avro:"a,default=\"x\""`
 	}
-	if _, err := AvroSchemaFor[wrong]("n"); err == nil || err.Error() != "invalid Avro schema: n.wrong.a: invalid default: a JSON string is no long" {
+	if _, err := SchemaFor[wrong]("n"); err == nil || err.Error() != "invalid Avro schema: n.wrong.a: invalid default: a JSON string is no long" {
 		t.Errorf("wrong default: %v", err)
 	}
 	type generic = inferHolder[int]
-	if _, err := AvroSchemaFor[generic](""); err == nil || err.Error() != `invalid Avro schema: invalid name "inferHolder[int]"` {
+	if _, err := SchemaFor[generic](""); err == nil || err.Error() != `invalid Avro schema: invalid name "inferHolder[int]"` {
 		t.Errorf("generic type: %v", err)
 	}
+	type calendar = Duration
 	type Duration struct{ A int }
 	type twice struct {
-		A AvroDuration
+		A calendar
 		B Duration
 	}
-	if _, err := AvroSchemaFor[twice](""); err == nil || err.Error() != "field B: types schema.AvroDuration and schema.Duration are both named Duration" {
+	if _, err := SchemaFor[twice](""); err == nil || err.Error() != "field B: types avrovalue.Duration and avrovalue.Duration are both named Duration" {
 		t.Errorf("two types of a name: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"errors"
@@ -66,7 +66,7 @@ type person struct {
 	Key     [4]byte           `avro:"key"`
 	Photo   []byte            `avro:"photo"`
 	Color   color             `avro:"color"`
-	Period  AvroDuration      `avro:"period"`
+	Period  Duration          `avro:"period"`
 	Home    address           `avro:"home"`
 	Other   *address          `avro:"other"`
 	Tags    []string          `avro:"tags"`
@@ -89,7 +89,7 @@ func newPerson() person {
 		identity: identity{Name: "Al", Nick: new("A")}, Age: -5, Height: 1.5, Weight: 70.25, Active: true,
 		Born: time.Date(1950, 1, 2, 0, 0, 0, 0, time.UTC), Seen: &seen, Shift: 8 * time.Hour,
 		Balance: big.NewRat(-12345, 100), Limit: big.NewRat(50, 1), Key: [4]byte{1, 2, 3, 4}, Photo: []byte{9},
-		Color: "BLUE", Period: AvroDuration{1, 2, 3}, Home: address{"Elm", 1000}, Other: &address{"Oak", 65535},
+		Color: "BLUE", Period: Duration{1, 2, 3}, Home: address{"Elm", 1000}, Other: &address{"Oak", 65535},
 		Tags: []string{"x", "y"}, Places: []address{{"a", 1}, {"b", 2}}, Scores: map[string]uint32{"z": 1, "a": 2},
 		Friends: []*person{nil, &friend}, IP: netip.MustParseAddr("::1"), Extra: "note",
 	}
@@ -97,7 +97,7 @@ func newPerson() person {
 
 func TestStructsOfEveryAvroTypeRoundTrip(t *testing.T) {
 	want := newPerson()
-	typed := newAvroCodec[person](t, personSchema)
+	typed := newTestCodec[person](t, personSchema)
 	data, err := typed.encode(want)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestStructsOfEveryAvroTypeRoundTrip(t *testing.T) {
 	}
 
 	// The generic form of the same datum has the same bytes.
-	generic := newAvroCodec[any](t, personSchema)
+	generic := newTestCodec[any](t, personSchema)
 	value, err := generic.decode("", data)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestStructsOfEveryAvroTypeRoundTrip(t *testing.T) {
 	}
 
 	// A pointer to the struct reads and writes the same.
-	pointer := newAvroCodec[*person](t, personSchema)
+	pointer := newTestCodec[*person](t, personSchema)
 	p, err := pointer.decode("", data)
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +133,8 @@ func TestStructsOfEveryAvroTypeRoundTrip(t *testing.T) {
 }
 
 func TestEveryTruncationOfAStructIsAnError(t *testing.T) {
-	typed := newAvroCodec[person](t, personSchema)
-	generic := newAvroCodec[any](t, personSchema)
+	typed := newTestCodec[person](t, personSchema)
+	generic := newTestCodec[any](t, personSchema)
 	data, err := typed.encode(newPerson())
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestEveryTruncationOfAStructIsAnError(t *testing.T) {
 }
 
 func TestReadingNamesTheElementThatFails(t *testing.T) {
-	c := newAvroCodec[person](t, `{"type":"record","name":"R","fields":[
+	c := newTestCodec[person](t, `{"type":"record","name":"R","fields":[
 		{"name":"places","type":{"type":"array","items":{"type":"record","name":"A","fields":[{"name":"street","type":"string"},{"name":"zip","type":"long"}]}}},
 		{"name":"scores","type":{"type":"map","values":"long"}},
 		{"name":"ip","type":"string"},
@@ -174,7 +174,7 @@ func TestReadingNamesTheElementThatFails(t *testing.T) {
 }
 
 func TestWritingNamesTheElementThatFails(t *testing.T) {
-	c := newAvroCodec[person](t, personSchema)
+	c := newTestCodec[person](t, personSchema)
 	for _, tc := range []struct {
 		change func(p *person)
 		want   string
@@ -204,7 +204,7 @@ func TestEvolvedStructsTakeDefaults(t *testing.T) {
 		Any  any               `avro:"any"`
 	}
 	const writer = `{"type":"record","name":"Item","fields":[{"name":"gone","type":["null","string"]},{"name":"a","type":"int"}]}`
-	c := newAvroCodec[item](t, `{"type":"record","name":"Item","fields":[
+	c := newTestCodec[item](t, `{"type":"record","name":"Item","fields":[
 		{"name":"b","type":"long","aliases":["a"]},
 		{"name":"name","type":"string","default":"none"},
 		{"name":"tags","type":{"type":"array","items":"string"},"default":["x"]},
@@ -221,7 +221,7 @@ func TestEvolvedStructsTakeDefaults(t *testing.T) {
 		// Defaults are not shared between values.
 		got.Tags[0], got.Meta["k"], *got.Opt, got.Any.(map[string]any)["x"] = "", "", 0, 0
 	}
-	generic := newAvroCodec[any](t, c.format.text)
+	generic := newTestCodec[any](t, c.text)
 	wantMap := map[string]any{
 		"b": int64(5), "name": "none", "tags": []any{"x"}, "opt": 3, "meta": map[string]any{"k": "v"},
 		"any": map[string]any{"x": 7}, "unused": "u",
@@ -238,7 +238,7 @@ func TestEvolvedStructsTakeDefaults(t *testing.T) {
 
 func TestRecordsCanBeMaps(t *testing.T) {
 	const text = `{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":"long","default":2}]}`
-	c := newAvroCodec[map[string]int](t, text)
+	c := newTestCodec[map[string]int](t, text)
 	got, err := c.decode(`{"type":"record","name":"R","fields":[{"name":"x","type":"string"},{"name":"a","type":"int"}]}`, "0278 02")
 	if diff := cmp.Diff(map[string]int{"a": 1, "b": 2}, got); diff != "" || err != nil {
 		t.Errorf("decode: %v, mismatch (-want +got):\n%s", err, diff)
@@ -247,7 +247,7 @@ func TestRecordsCanBeMaps(t *testing.T) {
 		t.Errorf("encode = %s, %v", data, err)
 	}
 	type tree map[string]tree
-	recursive := newAvroCodec[tree](t, `{"type":"record","name":"T","fields":[{"name":"l","type":["null","T"]},{"name":"r","type":["null","T"]}]}`)
+	recursive := newTestCodec[tree](t, `{"type":"record","name":"T","fields":[{"name":"l","type":["null","T"]},{"name":"r","type":["null","T"]}]}`)
 	twig, err := recursive.decode("", "02 00 00 00")
 	if diff := cmp.Diff(tree{"l": tree{"l": nil, "r": nil}, "r": nil}, twig); diff != "" || err != nil {
 		t.Errorf("decode: %v, mismatch (-want +got):\n%s", err, diff)
@@ -264,7 +264,7 @@ func TestNullReadsAsTheZeroValue(t *testing.T) {
 		T time.Time `avro:"t"`
 		L []int     `avro:"l"`
 	}
-	c := newAvroCodec[value](t, `{"type":"record","name":"R","fields":[{"name":"s","type":["null","string"]},{"name":"n","type":["int","null"]},
+	c := newTestCodec[value](t, `{"type":"record","name":"R","fields":[{"name":"s","type":["null","string"]},{"name":"n","type":["int","null"]},
 		{"name":"t","type":["null",{"type":"int","logicalType":"date"}]},{"name":"l","type":["null",{"type":"array","items":"int"}]}]}`)
 	got, err := c.decode("", "00 02 00 00")
 	if diff := cmp.Diff(value{}, got); diff != "" || err != nil {
@@ -281,7 +281,7 @@ func TestTypedUnionsUseTheBranchThatSuits(t *testing.T) {
 		B string  `avro:"b"`
 		C float64 `avro:"c"`
 	}
-	c := newAvroCodec[value](t, `{"type":"record","name":"R","fields":[
+	c := newTestCodec[value](t, `{"type":"record","name":"R","fields":[
 		{"name":"a","type":["null","int","long"]},
 		{"name":"b","type":["null",{"type":"enum","name":"E","symbols":["A"]},"string"]},
 		{"name":"c","type":["string","double"]}]}`)
@@ -319,19 +319,19 @@ func TestGoTypesThatDoNotSuitAreRefusedBeforeData(t *testing.T) {
 		B int `avro:"a"`
 	}
 	const text = `{"type":"record","name":"R","fields":[{"name":"a","type":"string"},{"name":"b","type":"int"}]}`
-	_, err := newAvroCodec[small](t, text).decode("", "0278 02")
+	_, err := newTestCodec[small](t, text).decode("", "0278 02")
 	if err == nil || err.Error() != "field a: type int cannot hold Avro string" {
 		t.Errorf("decode: %v", err)
 	}
-	_, err = newAvroCodec[small](t, text).encode(small{})
+	_, err = newTestCodec[small](t, text).encode(small{})
 	if err == nil || err.Error() != "field a: type int cannot be written as Avro string" {
 		t.Errorf("encode: %v", err)
 	}
-	_, err = newAvroCodec[twice](t, text).decode("", "0278 02")
-	if err == nil || err.Error() != `schema.twice has two fields for "a"` {
+	_, err = newTestCodec[twice](t, text).decode("", "0278 02")
+	if err == nil || err.Error() != `avrovalue.twice has two fields for "a"` {
 		t.Errorf("two fields of a name: %v", err)
 	}
-	_, err = newAvroCodec[struct {
+	_, err = newTestCodec[struct {
 		A string `avro:"a"`
 	}](t, text).encode(struct {
 		A string `avro:"a"`
@@ -361,7 +361,7 @@ func TestGoTypesThatDoNotSuitAreRefusedBeforeData(t *testing.T) {
 }
 
 func readError[T any](t testing.TB, text string) error {
-	_, err := newAvroCodec[T](t, text).decode("", "00")
+	_, err := newTestCodec[T](t, text).decode("", "00")
 	return err
 }
 
@@ -376,7 +376,7 @@ func TestEmbeddedStructsAndShadowing(t *testing.T) {
 		A     int   `avro:"a"`
 		C     int
 	}
-	fields, err := avroFields(reflect.TypeFor[outer]())
+	fields, err := goFields(reflect.TypeFor[outer]())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,10 +386,10 @@ func TestEmbeddedStructsAndShadowing(t *testing.T) {
 			got = append(got, name+" "+f.typ.String())
 		}
 	}
-	if diff := cmp.Diff([]string{"a int", "b int", "C int", "named schema.inner"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a int", "b int", "C int", "named avrovalue.inner"}, got); diff != "" {
 		t.Errorf("mismatch (-want +got):\n%s", diff)
 	}
-	c := newAvroCodec[outer](t, `{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":"int"}]}`)
+	c := newTestCodec[outer](t, `{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":"int"}]}`)
 	v, err := c.decode("", "0204")
 	if diff := cmp.Diff(outer{inner: inner{B: 2}, A: 1}, v, cmp.AllowUnexported(outer{})); diff != "" || err != nil {
 		t.Errorf("decode: %v, mismatch (-want +got):\n%s", err, diff)
@@ -460,7 +460,7 @@ const kindsSchema = `{"type":"record","name":"Kinds","fields":[
 	{"name":"moment","type":{"type":"long","logicalType":"timestamp-millis"}}]}`
 
 func TestStructFieldsOfOtherKinds(t *testing.T) {
-	c := newAvroCodec[kinds](t, kindsSchema, WithAvroType("Level", level(0)))
+	c := newTestCodec[kinds](t, kindsSchema, goType("Level", level(0)))
 	want := kinds{
 		Words: map[color]string{"b": "2", "a": "1"}, Counts: map[string]int{"x": -1}, Longs: map[string]int64{"y": 1 << 40},
 		Ratios: map[string]float64{"z": 0.5}, Flags: map[string]bool{"f": true}, Text: []byte("text"), Wide: 1.5, Level: 2,
@@ -475,7 +475,7 @@ func TestStructFieldsOfOtherKinds(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("decode: %v, mismatch (-want +got):\n%s", err, diff)
 	}
-	generic := newAvroCodec[any](t, kindsSchema)
+	generic := newTestCodec[any](t, kindsSchema)
 	value, err := generic.decode("", data)
 	if err != nil {
 		t.Fatal(err)
@@ -519,7 +519,7 @@ func TestArraysAndMapsOfSeveralBlocks(t *testing.T) {
 		Flags map[string]bool  `avro:"flags"`
 		Any   any              `avro:"any"`
 	}
-	c := newAvroCodec[value](t, `{"type":"record","name":"R","fields":[
+	c := newTestCodec[value](t, `{"type":"record","name":"R","fields":[
 		{"name":"ints","type":{"type":"array","items":"long"}},
 		{"name":"items","type":{"type":"array","items":{"type":"record","name":"A","fields":[{"name":"street","type":"string"},{"name":"zip","type":"long"}]}}},
 		{"name":"words","type":{"type":"map","values":"long"}},
@@ -554,7 +554,7 @@ func TestInterfacesWithMethodsTakeWhatImplementsThem(t *testing.T) {
 	type value struct {
 		Named fmt.Stringer `avro:"named"`
 	}
-	c := newAvroCodec[value](t, `{"type":"record","name":"R","fields":[{"name":"named","type":["null",{"type":"long","logicalType":"timestamp-millis"},"string"]}]}`)
+	c := newTestCodec[value](t, `{"type":"record","name":"R","fields":[{"name":"named","type":["null",{"type":"long","logicalType":"timestamp-millis"},"string"]}]}`)
 	got, err := c.decode("", "02 02")
 	if err != nil || got.Named.String() != "1970-01-01 00:00:00.001 +0000 UTC" {
 		t.Errorf("decode = %v, %v", got, err)
@@ -574,7 +574,7 @@ func TestNullableDecimalDefault(t *testing.T) {
 	type value struct {
 		D *big.Rat `avro:"d"`
 	}
-	c := newAvroCodec[value](t, `{"type":"record","name":"R","fields":[{"name":"d","type":[{"type":"bytes","logicalType":"decimal","precision":15,"scale":4},"null"],"default":"\u0000"}]}`)
+	c := newTestCodec[value](t, `{"type":"record","name":"R","fields":[{"name":"d","type":[{"type":"bytes","logicalType":"decimal","precision":15,"scale":4},"null"],"default":"\u0000"}]}`)
 	got, err := c.decode(`{"type":"record","name":"R","fields":[]}`, "")
 	if err != nil || got.D == nil || got.D.FloatString(4) != "0.0000" {
 		t.Errorf("decode = %v, %v", got, err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"encoding/hex"
@@ -439,7 +439,7 @@ func TestRandomValuesRoundTrip(t *testing.T) {
 	for _, seed := range randomSeeds(t, 1500) {
 		m := newSchemaMaker(seed)
 		_, text := m.randomSchema()
-		c := newAvroCodec[any](t, text, WithTaggedUnions())
+		c := newTestCodec[any](t, text, taggedUnions)
 		want := m.value(c.schema, 6)
 		data, err := c.encode(want)
 		if err != nil {
@@ -487,7 +487,7 @@ func TestRandomValuesAgreeWithAnotherLibrary(t *testing.T) {
 			t.Logf("-avro-seed %d: twmb refuses %s: %v", seed, text, err)
 			continue
 		}
-		tagged, bare := newAvroCodec[any](t, text, WithTaggedUnions()), newAvroCodec[any](t, text)
+		tagged, bare := newTestCodec[any](t, text, taggedUnions), newTestCodec[any](t, text)
 		data, err := tagged.encode(m.value(tagged.schema, 6))
 		if err != nil {
 			t.Fatalf("-avro-seed %d: %s: encode: %v", seed, text, err)
@@ -520,7 +520,7 @@ func TestRandomResolutionsAgreeWithAnotherLibrary(t *testing.T) {
 		if err != nil {
 			continue // an enclosing type has become a union in a place where none can stand
 		}
-		tagged := newAvroCodec[any](t, writerText, WithTaggedUnions())
+		tagged := newTestCodec[any](t, writerText, taggedUnions)
 		if _, err := avroplan.Resolve(tagged.schema, reader); err != nil {
 			continue
 		}
@@ -529,7 +529,7 @@ func TestRandomResolutionsAgreeWithAnotherLibrary(t *testing.T) {
 		if err != nil {
 			t.Fatalf("-avro-seed %d: %s: encode: %v", seed, writerText, err)
 		}
-		got, gotErr := newAvroCodec[any](t, readerText).decode(writerText, data)
+		got, gotErr := newTestCodec[any](t, readerText).decode(writerText, data)
 		if avroplan.Check(tagged.schema, reader) == nil && gotErr != nil && !unfit(gotErr) {
 			t.Fatalf("-avro-seed %d: %s as %s: all data can be read, but not %s: %v", seed, writerText, readerText, data, gotErr)
 		}

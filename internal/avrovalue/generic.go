@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"encoding/binary"
@@ -160,8 +160,8 @@ func genericBytes(n *avroplan.Node) (anyDecode, error) {
 	}, nil
 }
 
-func durationOf(v []byte) AvroDuration {
-	return AvroDuration{
+func durationOf(v []byte) Duration {
+	return Duration{
 		Months:       binary.LittleEndian.Uint32(v),
 		Days:         binary.LittleEndian.Uint32(v[4:]),
 		Milliseconds: binary.LittleEndian.Uint32(v[8:]),

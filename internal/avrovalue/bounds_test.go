@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -28,15 +30,13 @@ func doublingRecords(n int, attributes string) string {
 // another.
 func readUnder[T any](t *testing.T, writer, reader string, body []byte) (T, error) {
 	t.Helper()
-	s, cache := seededAvroSerde[T](t, reader, 1)
-	cache.SeedWriterSchema(2, writer)
-	return s.Deserialize("orders", Encode(2, body))
+	return newTestCodec[T](t, reader).read(writer, body)
 }
 
 // checkDataError checks the path and reason of an error.
 func checkDataError(t *testing.T, err error, path, reason string) {
 	t.Helper()
-	if e, ok := errors.AsType[*AvroDataError](err); !ok || e.Path() != path || e.Reason != reason {
+	if e, ok := errors.AsType[*avroplan.DatumError](err); !ok || e.Path() != path || e.Reason != reason {
 		t.Errorf("error %v, want field %q: %s", err, path, reason)
 	}
 }
@@ -45,7 +45,7 @@ func checkDataError(t *testing.T, err error, path, reason string) {
 // whose path starts in one way.
 func checkDoubling(t *testing.T, err error, path string) {
 	t.Helper()
-	e, ok := errors.AsType[*AvroDataError](err)
+	e, ok := errors.AsType[*avroplan.DatumError](err)
 	if !ok || e.Offset != 1 || e.Reason != "more than 65552 fields without a width" || !strings.HasPrefix(e.Path(), path) {
 		t.Errorf("error %v, want one of too many fields in %s", err, path)
 	}
@@ -102,15 +102,13 @@ func TestDefaultsOfManyRecordsAreBounded(t *testing.T) {
 	_, err := readUnder[any](t, place+`]}`, with(16), []byte{1})
 	checkDoubling(t, err, "d.")
 
-	cache := NewSchemaCache(nil)
-	defer func() { _ = cache.Close() }()
 	text := with(40)
-	_, err = NewGenericAvroSerde(text, cache, RoleValue)
-	want := AvroSchemaError{
+	_, err = avroplan.Parse(text)
+	want := avroplan.ParseError{
 		Path: "Place.none.a", Reason: fmt.Sprintf("invalid default: the defaults stand for more than %d values", 1<<20+len(text)),
 	}
-	if e, ok := errors.AsType[*AvroSchemaError](err); !ok || *e != want {
-		t.Errorf("NewGenericAvroSerde = %v, want %v", err, &want)
+	if e, ok := errors.AsType[*avroplan.ParseError](err); !ok || *e != want {
+		t.Errorf("Parse = %v, want %v", err, &want)
 	}
 	// A writer's defaults are not needed.
 	if v, err := readUnder[any](t, text, place+`]}`, []byte{1, 0}); err != nil || v.(map[string]any)["x"] != true {
@@ -138,4 +136,37 @@ func TestDefaultsAreBoundedInADatum(t *testing.T) {
 		D []byte `avro:"d"`
 	}](t, item+`]}}`, reader, body(17))
 	checkDataError(t, err, "[16].d", reason)
+}
+
+// Small data that claim much must not cost more than what they can hold.
+func TestHostileAvroDataCostLittle(t *testing.T) {
+	for _, tc := range []struct{ schema, data, want string }{
+		{`{"type":"array","items":"null"}`, "fcffffff0f", "more than 4096 items without a width"},
+		{`{"type":"array","items":{"type":"record","name":"E","fields":[]}}`, "ffffffffffffffffff0100", "more than 4096 items without a width"},
+		{`{"type":"array","items":{"type":"array","items":"null"}}`, strings.Repeat("02803e", 50), "more than 4096 items without a width"},
+		{`{"type":"map","values":"null"}`, "fcffffff0f", "truncated"},
+		{`{"type":"array","items":"long"}`, "fcffffff0f" + strings.Repeat("00", 100), "truncated"},
+		{`{"type":"array","items":{"type":"fixed","name":"F","size":1000000}}`, "fcffffff0f", "truncated"},
+		{`"bytes"`, "feffffff0f", "truncated"},
+		{`"string"`, "feffffffffffffffff01", "truncated"},
+		{`{"type":"fixed","name":"F","size":2147483647}`, "00", "truncated"},
+		{`{"type":"record","name":"N","fields":[{"name":"n","type":["null","N"]}]}`, strings.Repeat("02", 20000), "nesting exceeds 10000 levels"},
+		{`{"type":"record","name":"N","fields":[{"name":"n","type":{"type":"array","items":"N"}}]}`, strings.Repeat("02", 20000), "nesting exceeds 10000 levels"},
+	} {
+		c := newTestCodec[any](t, tc.schema)
+		if _, err := c.read("", nil); err == nil {
+			t.Fatalf("%s: a datum of no bytes is read", tc.schema)
+		}
+		body, _ := hex.DecodeString(tc.data)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := c.read("", body)
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %s", tc.schema, err, tc.want)
+		}
+		if used, limit := after.TotalAlloc-before.TotalAlloc, uint64(256<<10+600*len(body)); used > limit {
+			t.Errorf("%s: %d bytes allocated for %d bytes of data, more than %d", tc.schema, used, len(body), limit)
+		}
+	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"reflect"
@@ -19,21 +19,21 @@ type structDecoder struct {
 // structField reads one field of a record. Without decode it passes over a
 // field that the struct or the reader's schema lacks.
 type structField struct {
-	decode avroDecode
+	decode decodeFunc
 	offset uintptr
 	name   string
 	skip   *avroplan.Schema
 }
 
 // structure compiles a record. Fields that the struct lacks are passed over.
-func (k *decodeCompiler) structure(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func (k *decodeCompiler) structure(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	key := structKey{n, t}
 	if d, ok := k.structs[key]; ok {
 		return d.decode, nil
 	}
 	d := &structDecoder{empty: n.Empty}
 	k.structs[key] = d
-	targets, err := avroFields(t)
+	targets, err := goFields(t)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func enterRecord(c *avroplan.Cursor, empty int) *avroplan.DatumError {
 
 // fieldDefault returns what gives a struct field its default. A value that
 // holds no memory of its own beyond strings is made once and copied.
-func (k *decodeCompiler) fieldDefault(d avroplan.Default, t reflect.Type) (avroDecode, error) {
+func (k *decodeCompiler) fieldDefault(d avroplan.Default, t reflect.Type) (decodeFunc, error) {
 	decode, err := k.value(d.Node, t)
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func isPlainKind(kind reflect.Kind) bool {
 }
 
 // recordMap compiles a record to a map with string keys.
-func (k *decodeCompiler) recordMap(n *avroplan.Node, t reflect.Type) (avroDecode, error) {
+func (k *decodeCompiler) recordMap(n *avroplan.Node, t reflect.Type) (decodeFunc, error) {
 	key := structKey{n, t}
 	if r, ok := k.maps[key]; ok {
 		return r.decode, nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func FuzzAvroDatum(f *testing.F) {
 	for seed := range uint64(40) {
 		m := newSchemaMaker(seed)
 		_, text := m.randomSchema()
-		c := newAvroCodec[any](f, text, WithTaggedUnions())
+		c := newTestCodec[any](f, text, taggedUnions)
 		data, err := c.encode(m.value(c.schema, 6))
 		if err != nil {
 			f.Fatal(err)
@@ -28,7 +28,7 @@ func FuzzAvroDatum(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, body []byte) {
 		_, text := newSchemaMaker(seed).randomSchema()
-		c := newAvroCodec[any](t, text, WithTaggedUnions())
+		c := newTestCodec[any](t, text, taggedUnions)
 		value, err := c.decode("", hex.EncodeToString(body))
 		skipped := skipAvro(c.schema, body)
 		if err != nil {
@@ -45,7 +45,7 @@ func FuzzAvroDatum(f *testing.F) {
 		if diff := cmp.Diff(plainValue(value), plainValue(again)); diff != "" || err != nil {
 			t.Fatalf("%s: %x: %v, mismatch (-first +second):\n%s", text, body, err, diff)
 		}
-		bare, err := newAvroCodec[any](t, text).decode("", data)
+		bare, err := newTestCodec[any](t, text).decode("", data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func FuzzAvroResolution(f *testing.F) {
 		m := newSchemaMaker(seed)
 		writer, text := m.randomSchema()
 		m.evolve(writer, make(map[*randomType]*randomType))
-		c := newAvroCodec[any](f, text, WithTaggedUnions())
+		c := newTestCodec[any](f, text, taggedUnions)
 		data, err := c.encode(m.value(c.schema, 6))
 		if err != nil {
 			f.Fatal(err)
@@ -92,8 +92,8 @@ func FuzzAvroResolution(f *testing.F) {
 		}
 		before := bytes.Clone(body)
 		data := hex.EncodeToString(body)
-		value, err := newAvroCodec[any](t, readerText).decode(writerText, data)
-		typed, typedErr := newAvroCodec[fuzzRecord](t, readerText).decode(writerText, data)
+		value, err := newTestCodec[any](t, readerText).decode(writerText, data)
+		typed, typedErr := newTestCodec[fuzzRecord](t, readerText).decode(writerText, data)
 		if err == nil && typedErr == nil {
 			if record, ok := value.(map[string]any); ok {
 				compareFuzzRecord(t, record, typed)

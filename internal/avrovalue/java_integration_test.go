@@ -2,7 +2,7 @@
 
 //go:build integration
 
-package schema
+package avrovalue
 
 import (
 	"encoding/binary"
@@ -28,7 +28,7 @@ func TestJavaAvroReadsRandomData(t *testing.T) {
 	for _, seed := range randomSeeds(t, 3000) {
 		m := newSchemaMaker(seed)
 		writer, text := m.randomSchema()
-		c := newAvroCodec[any](t, text, WithTaggedUnions())
+		c := newTestCodec[any](t, text, taggedUnions)
 		value := m.value(c.schema, 6)
 		encoded, err := c.encode(value)
 		if err != nil {
@@ -37,7 +37,7 @@ func TestJavaAvroReadsRandomData(t *testing.T) {
 		datum := goldenDatum{Schema: json.RawMessage(text), Datum: avroToJSON(c.schema, value), Data: encoded}
 		readerText := m.evolve(writer, make(map[*randomType]*randomType)).text(make(map[*randomType]bool))
 		if reader, err := avroplan.Parse(readerText); err == nil {
-			got, err := newAvroCodec[any](t, readerText, WithTaggedUnions()).decode(text, encoded)
+			got, err := newTestCodec[any](t, readerText, taggedUnions).decode(text, encoded)
 			if err == nil {
 				datum.Reader, datum.Resolved = json.RawMessage(readerText), avroToJSON(reader, got)
 				resolved++
@@ -97,8 +97,8 @@ func avroToJSON(s *avroplan.Schema, v any) any {
 			raw = raw[n:]
 		}
 		return codePoints(raw)
-	case AvroDuration:
-		w := new(avroBuffer)
+	case Duration:
+		w := new(buffer)
 		w.duration(v)
 		return codePoints(w.data)
 	}

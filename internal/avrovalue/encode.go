@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"cmp"
@@ -15,18 +15,18 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 )
 
-// AvroValueError reports a Go value that its Avro schema cannot express.
-type AvroValueError struct {
+// ValueError reports a Go value that its Avro schema cannot express.
+type ValueError struct {
 	path  avroplan.Path
 	cause error
 }
 
 // Path names the element that could not be written, such as
 // "order.items[3].price". It is empty for the value as a whole.
-func (e *AvroValueError) Path() string { return e.path.String() }
+func (e *ValueError) Path() string { return e.path.String() }
 
 // Error returns the path and the cause.
-func (e *AvroValueError) Error() string {
+func (e *ValueError) Error() string {
 	if path := e.Path(); path != "" {
 		return "field " + path + ": " + e.cause.Error()
 	}
@@ -34,59 +34,59 @@ func (e *AvroValueError) Error() string {
 }
 
 // Unwrap returns what is wrong with the element.
-func (e *AvroValueError) Unwrap() error { return e.cause }
+func (e *ValueError) Unwrap() error { return e.cause }
 
-func valueErrorf(format string, args ...any) *AvroValueError {
-	return &AvroValueError{cause: fmt.Errorf(format, args...)}
+func valueErrorf(format string, args ...any) *ValueError {
+	return &ValueError{cause: fmt.Errorf(format, args...)}
 }
 
-func (e *AvroValueError) in(field string) *AvroValueError {
+func (e *ValueError) in(field string) *ValueError {
 	e.path.In(field)
 	return e
 }
 
-func (e *AvroValueError) at(index int) *AvroValueError {
+func (e *ValueError) at(index int) *ValueError {
 	e.path.At(index)
 	return e
 }
 
-func (e *AvroValueError) under(key string) *AvroValueError {
+func (e *ValueError) under(key string) *ValueError {
 	e.path.Under(key)
 	return e
 }
 
-// avroBuffer takes the bytes of one datum.
-type avroBuffer struct {
+// buffer takes the bytes of one datum.
+type buffer struct {
 	data  []byte
 	depth int
 }
 
 // enter counts one more level of nesting, which leave takes back. The bound is
 // that of the reader; it also ends values that contain themselves.
-func (w *avroBuffer) enter() *AvroValueError {
+func (w *buffer) enter() *ValueError {
 	if w.depth++; w.depth > avroplan.MaxDepth {
 		return valueErrorf("nesting exceeds %d levels", avroplan.MaxDepth)
 	}
 	return nil
 }
 
-func (w *avroBuffer) leave() { w.depth-- }
+func (w *buffer) leave() { w.depth-- }
 
 // long adds an int, a long, an index or a count.
-func (w *avroBuffer) long(v int64) { w.data = avroplan.AppendLong(w.data, v) }
+func (w *buffer) long(v int64) { w.data = avroplan.AppendLong(w.data, v) }
 
 // raw adds bytes as they are.
-func (w *avroBuffer) raw(v []byte) { w.data = append(w.data, v...) }
+func (w *buffer) raw(v []byte) { w.data = append(w.data, v...) }
 
 // end adds the count of zero that ends an array or map.
-func (w *avroBuffer) end() { w.data = append(w.data, 0) }
+func (w *buffer) end() { w.data = append(w.data, 0) }
 
-// avroEncode writes the value of the variable at p, which is of the type that
-// the function was compiled for. See avroDecode for the unsafe pointer.
-type avroEncode func(w *avroBuffer, p unsafe.Pointer) *AvroValueError
+// encodeFunc writes the value of the variable at p, which is of the type that
+// the function was compiled for. See decodeFunc for the unsafe pointer.
+type encodeFunc func(w *buffer, p unsafe.Pointer) *ValueError
 
 // anyEncode writes a value of any Go type that suits its schema.
-type anyEncode func(w *avroBuffer, v any) *AvroValueError
+type anyEncode func(w *buffer, v any) *ValueError
 
 // encodeCompiler compiles schemas to functions that write Go values.
 type encodeCompiler struct {
@@ -129,7 +129,7 @@ func cannotWrite(s *avroplan.Schema, t reflect.Type) error {
 }
 
 // value compiles a schema for values of type t.
-func (k *encodeCompiler) value(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func (k *encodeCompiler) value(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	switch {
 	case t.Kind() == reflect.Interface:
 		return k.iface(s, t)
@@ -144,7 +144,7 @@ func (k *encodeCompiler) value(s *avroplan.Schema, t reflect.Type) (avroEncode, 
 	switch s.Kind {
 	case avroplan.Boolean:
 		if t.Kind() == reflect.Bool {
-			return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+			return func(w *buffer, p unsafe.Pointer) *ValueError {
 				w.data = avroplan.AppendBool(w.data, *(*bool)(p))
 				return nil
 			}, nil
@@ -187,15 +187,15 @@ func (k *encodeCompiler) value(s *avroplan.Schema, t reflect.Type) (avroEncode, 
 
 // iface compiles a schema for the values of an interface, whose Go types show
 // when they are written.
-func (k *encodeCompiler) iface(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func (k *encodeCompiler) iface(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	encode, err := k.generic(s)
 	if err != nil {
 		return nil, err
 	}
 	if t.NumMethod() == 0 {
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError { return encode(w, *(*any)(p)) }, nil
+		return func(w *buffer, p unsafe.Pointer) *ValueError { return encode(w, *(*any)(p)) }, nil
 	}
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+	return func(w *buffer, p unsafe.Pointer) *ValueError {
 		return encode(w, reflect.NewAt(t, p).Elem().Interface())
 	}, nil
 }
@@ -203,9 +203,9 @@ func (k *encodeCompiler) iface(s *avroplan.Schema, t reflect.Type) (avroEncode, 
 // union compiles a union for values of one Go type. Nil pointers, slices and
 // maps are null. If several branches suit the type, the value decides as it
 // does in an interface.
-func (k *encodeCompiler) union(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func (k *encodeCompiler) union(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	null, branch := -1, -1
-	var encode avroEncode
+	var encode encodeFunc
 	var problems []error
 	for i, b := range s.Branches {
 		if b.Kind == avroplan.Null {
@@ -228,7 +228,7 @@ func (k *encodeCompiler) union(s *avroplan.Schema, t reflect.Type) (avroEncode, 
 		}
 		return nil, errors.Join(problems...)
 	}
-	write := func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+	write := func(w *buffer, p unsafe.Pointer) *ValueError {
 		w.long(int64(branch))
 		return encode(w, p)
 	}
@@ -238,7 +238,7 @@ func (k *encodeCompiler) union(s *avroplan.Schema, t reflect.Type) (avroEncode, 
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice:
 		// The first word of each is nil exactly if the value is.
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+		return func(w *buffer, p unsafe.Pointer) *ValueError {
 			if *(*unsafe.Pointer)(p) == nil {
 				w.long(int64(null))
 				return nil
@@ -253,17 +253,17 @@ func isStringMap(t reflect.Type) bool {
 	return t.Kind() == reflect.Map && t.Key().Kind() == reflect.String
 }
 
-func (k *encodeCompiler) dynamicUnion(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func (k *encodeCompiler) dynamicUnion(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	encode, err := k.generic(s)
 	if err != nil {
 		return nil, err
 	}
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+	return func(w *buffer, p unsafe.Pointer) *ValueError {
 		return encode(w, reflect.NewAt(t, p).Elem().Interface())
 	}, nil
 }
 
-func (k *encodeCompiler) pointer(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func (k *encodeCompiler) pointer(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	if s.Kind == avroplan.Null {
 		return nil, cannotWrite(s, t)
 	}
@@ -271,7 +271,7 @@ func (k *encodeCompiler) pointer(s *avroplan.Schema, t reflect.Type) (avroEncode
 	if err != nil {
 		return nil, err
 	}
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+	return func(w *buffer, p unsafe.Pointer) *ValueError {
 		v := *(*unsafe.Pointer)(p)
 		if v == nil {
 			return valueErrorf("nil %v for Avro %v", t, s.Kind)
@@ -282,7 +282,7 @@ func (k *encodeCompiler) pointer(s *avroplan.Schema, t reflect.Type) (avroEncode
 
 // textual compiles a string or enum for a type that writes itself as text. It
 // returns nil for other schemas and types.
-func textual(s *avroplan.Schema, t reflect.Type) avroEncode {
+func textual(s *avroplan.Schema, t reflect.Type) encodeFunc {
 	if s.Kind != avroplan.String && s.Kind != avroplan.Enum {
 		return nil
 	}
@@ -296,28 +296,28 @@ func textual(s *avroplan.Schema, t reflect.Type) avroEncode {
 	default:
 		return nil
 	}
-	write := (*avroBuffer).text
+	write := (*buffer).text
 	if s.Kind == avroplan.Enum {
 		symbol := symbolWriter(s)
-		write = func(w *avroBuffer, text []byte) *AvroValueError { return symbol(w, string(text)) }
+		write = func(w *buffer, text []byte) *ValueError { return symbol(w, string(text)) }
 	}
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+	return func(w *buffer, p unsafe.Pointer) *ValueError {
 		out, err := text(reflect.NewAt(t, p).Interface())
 		if err != nil {
-			return &AvroValueError{cause: err}
+			return &ValueError{cause: err}
 		}
 		return write(w, out)
 	}
 }
 
 // slice compiles an array for slices and Go arrays.
-func (k *encodeCompiler) slice(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func (k *encodeCompiler) slice(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	encode, err := k.value(s.Items, t.Elem())
 	if err != nil {
 		return nil, err
 	}
 	width := t.Elem().Size()
-	items := func(w *avroBuffer, item unsafe.Pointer, n int) *AvroValueError {
+	items := func(w *buffer, item unsafe.Pointer, n int) *ValueError {
 		if err := w.enter(); err != nil {
 			return err
 		}
@@ -334,9 +334,9 @@ func (k *encodeCompiler) slice(s *avroplan.Schema, t reflect.Type) (avroEncode, 
 		return nil
 	}
 	if t.Kind() == reflect.Array {
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError { return items(w, p, t.Len()) }, nil
+		return func(w *buffer, p unsafe.Pointer) *ValueError { return items(w, p, t.Len()) }, nil
 	}
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+	return func(w *buffer, p unsafe.Pointer) *ValueError {
 		// Every slice has the layout of a slice of bytes.
 		v := (*[]byte)(p)
 		return items(w, unsafe.Pointer(unsafe.SliceData(*v)), len(*v))
@@ -345,7 +345,7 @@ func (k *encodeCompiler) slice(s *avroplan.Schema, t reflect.Type) (avroEncode, 
 
 // dictionary compiles a map. The entries are written in the order of their
 // keys, so that equal values have equal bytes.
-func (k *encodeCompiler) dictionary(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func (k *encodeCompiler) dictionary(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	encode, err := k.value(s.Items, t.Elem())
 	if err != nil {
 		return nil, err
@@ -360,7 +360,7 @@ func (k *encodeCompiler) dictionary(s *avroplan.Schema, t reflect.Type) (avroEnc
 	case reflect.Float64:
 		return mapFrom[float64](encode), nil
 	}
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+	return func(w *buffer, p unsafe.Pointer) *ValueError {
 		if err := w.enter(); err != nil {
 			return err
 		}
@@ -399,8 +399,8 @@ func appendKeys[T any](dst []string, entries map[string]T) []string {
 }
 
 // mapFrom compiles a map for maps whose values have the layout of T.
-func mapFrom[T any](encode avroEncode) avroEncode {
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+func mapFrom[T any](encode encodeFunc) encodeFunc {
+	return func(w *buffer, p unsafe.Pointer) *ValueError {
 		if err := w.enter(); err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"encoding/json"
@@ -20,14 +20,14 @@ func (k *encodeCompiler) generic(s *avroplan.Schema) (anyEncode, error) {
 	other := k.byType(s)
 	switch s.Kind {
 	case avroplan.Null:
-		return func(_ *avroBuffer, v any) *AvroValueError {
+		return func(_ *buffer, v any) *ValueError {
 			if !isNil(v) {
 				return valueErrorf("type %T cannot be written as Avro null", v)
 			}
 			return nil
 		}, nil
 	case avroplan.Boolean:
-		return func(w *avroBuffer, v any) *AvroValueError {
+		return func(w *buffer, v any) *ValueError {
 			if v, ok := v.(bool); ok {
 				w.data = avroplan.AppendBool(w.data, v)
 				return nil
@@ -39,7 +39,7 @@ func (k *encodeCompiler) generic(s *avroplan.Schema) (anyEncode, error) {
 	case avroplan.Float, avroplan.Double:
 		return genericFloat(s, other), nil
 	case avroplan.String:
-		return func(w *avroBuffer, v any) *AvroValueError {
+		return func(w *buffer, v any) *ValueError {
 			if v, ok := v.(string); ok {
 				return w.string(v)
 			}
@@ -47,7 +47,7 @@ func (k *encodeCompiler) generic(s *avroplan.Schema) (anyEncode, error) {
 		}, nil
 	case avroplan.Enum:
 		symbol := symbolWriter(s)
-		return func(w *avroBuffer, v any) *AvroValueError {
+		return func(w *buffer, v any) *ValueError {
 			if v, ok := v.(string); ok {
 				return symbol(w, v)
 			}
@@ -66,7 +66,7 @@ func (k *encodeCompiler) generic(s *avroplan.Schema) (anyEncode, error) {
 		if err != nil {
 			return nil, err
 		}
-		return func(w *avroBuffer, v any) *AvroValueError {
+		return func(w *buffer, v any) *ValueError {
 			if v, ok := v.(map[string]any); ok {
 				return e.encode(w, v)
 			}
@@ -79,7 +79,7 @@ func (k *encodeCompiler) generic(s *avroplan.Schema) (anyEncode, error) {
 // json.Number.
 func genericNumber(s *avroplan.Schema, other anyEncode) anyEncode {
 	moment, clock := isMoment(s.Logical), isClock(s.Logical)
-	return func(w *avroBuffer, v any) *AvroValueError {
+	return func(w *buffer, v any) *ValueError {
 		switch v := v.(type) {
 		case int:
 			return w.integer(s, int64(v))
@@ -114,7 +114,7 @@ func genericNumber(s *avroplan.Schema, other anyEncode) anyEncode {
 
 func genericFloat(s *avroplan.Schema, other anyEncode) anyEncode {
 	double := s.Kind == avroplan.Double
-	return func(w *avroBuffer, v any) *AvroValueError {
+	return func(w *buffer, v any) *ValueError {
 		switch v := v.(type) {
 		case float64:
 			if !double {
@@ -152,7 +152,7 @@ func genericFloat(s *avroplan.Schema, other anyEncode) anyEncode {
 }
 
 // whole adds an integer as a float or double, which must hold it exactly.
-func (w *avroBuffer) whole(s *avroplan.Schema, v int64) *AvroValueError {
+func (w *buffer) whole(s *avroplan.Schema, v int64) *ValueError {
 	f := float64(v)
 	if int64(f) != v || f >= math.MaxInt64 {
 		return valueErrorf("%d is no Avro %v", v, s.Kind)
@@ -172,7 +172,7 @@ func genericRaw(s *avroplan.Schema, other anyEncode) (anyEncode, error) {
 			return nil, err
 		}
 	}
-	return func(w *avroBuffer, v any) *AvroValueError {
+	return func(w *buffer, v any) *ValueError {
 		switch v := v.(type) {
 		case []byte:
 			return w.bytes(s, v)
@@ -184,7 +184,7 @@ func genericRaw(s *avroplan.Schema, other anyEncode) (anyEncode, error) {
 			if s.Kind == avroplan.Fixed {
 				return w.bytes(s, v[:])
 			}
-		case AvroDuration:
+		case Duration:
 			if s.Logical == avroplan.Duration {
 				w.duration(v)
 				return nil
@@ -199,7 +199,7 @@ func (k *encodeCompiler) genericItems(s *avroplan.Schema, other anyEncode) (anyE
 	if err != nil {
 		return nil, err
 	}
-	return func(w *avroBuffer, v any) *AvroValueError {
+	return func(w *buffer, v any) *ValueError {
 		items, ok := v.([]any)
 		if !ok {
 			return other(w, v)
@@ -226,7 +226,7 @@ func (k *encodeCompiler) genericEntries(s *avroplan.Schema, other anyEncode) (an
 	if err != nil {
 		return nil, err
 	}
-	return func(w *avroBuffer, v any) *AvroValueError {
+	return func(w *buffer, v any) *ValueError {
 		entries, ok := v.(map[string]any)
 		if !ok {
 			return other(w, v)
@@ -267,7 +267,7 @@ func isNil(v any) bool {
 // dynamicEncode is what a schema compiles to for one Go type.
 type dynamicEncode struct {
 	once   sync.Once
-	encode avroEncode
+	encode encodeFunc
 	err    error
 }
 
@@ -275,7 +275,7 @@ type dynamicEncode struct {
 // mapping. It compiles the schema once for each type.
 func (k *encodeCompiler) byType(s *avroplan.Schema) anyEncode {
 	names, dynamic := k.names, k.dynamic
-	return func(w *avroBuffer, v any) *AvroValueError {
+	return func(w *buffer, v any) *ValueError {
 		if v == nil {
 			return valueErrorf("nil cannot be written as Avro %v", s.Kind)
 		}
@@ -292,7 +292,7 @@ func (k *encodeCompiler) byType(s *avroplan.Schema) anyEncode {
 		d := entry.(*dynamicEncode)
 		d.once.Do(func() { d.encode, d.err = newEncodeCompiler(names, dynamic).value(s, t) })
 		if d.err != nil {
-			return &AvroValueError{cause: d.err}
+			return &ValueError{cause: d.err}
 		}
 		if pointed {
 			return d.encode(w, value.UnsafePointer())

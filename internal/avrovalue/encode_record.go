@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"fmt"
@@ -31,19 +31,19 @@ type structEncoder struct{ fields []structValue }
 // stand for it where the struct has no such field.
 type structValue struct {
 	name   string
-	encode avroEncode
+	encode encodeFunc
 	offset uintptr
 	fill   []byte
 }
 
-func (k *encodeCompiler) structure(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func (k *encodeCompiler) structure(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	key := encodeKey{s, t}
 	if e, ok := k.structs[key]; ok {
 		return e.encode, nil
 	}
 	e := &structEncoder{}
 	k.structs[key] = e
-	sources, err := avroFields(t)
+	sources, err := goFields(t)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (k *encodeCompiler) structure(s *avroplan.Schema, t reflect.Type) (avroEnco
 	return e.encode, nil
 }
 
-func (e *structEncoder) encode(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+func (e *structEncoder) encode(w *buffer, p unsafe.Pointer) *ValueError {
 	if err := w.enter(); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (k *encodeCompiler) record(s *avroplan.Schema) (*recordEncoder, error) {
 }
 
 // encode writes a record. Keys that are no field are ignored.
-func (e *recordEncoder) encode(w *avroBuffer, record map[string]any) *AvroValueError {
+func (e *recordEncoder) encode(w *buffer, record map[string]any) *ValueError {
 	if err := w.enter(); err != nil {
 		return err
 	}
@@ -134,15 +134,15 @@ func (e *recordEncoder) encode(w *avroBuffer, record map[string]any) *AvroValueE
 }
 
 // recordMap compiles a record for maps with string keys.
-func (k *encodeCompiler) recordMap(s *avroplan.Schema, t reflect.Type) (avroEncode, error) {
+func (k *encodeCompiler) recordMap(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
 	e, err := k.record(s)
 	if err != nil {
 		return nil, err
 	}
 	if t == genericMapType {
-		return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError { return e.encode(w, *(*map[string]any)(p)) }, nil
+		return func(w *buffer, p unsafe.Pointer) *ValueError { return e.encode(w, *(*map[string]any)(p)) }, nil
 	}
-	return func(w *avroBuffer, p unsafe.Pointer) *AvroValueError {
+	return func(w *buffer, p unsafe.Pointer) *ValueError {
 		entries := reflect.NewAt(t, p).Elem()
 		record := make(map[string]any, entries.Len())
 		for key, value := range entries.Seq2() {

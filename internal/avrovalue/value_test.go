@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"encoding/hex"
@@ -17,55 +17,79 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 )
 
-// avroCodec encodes and decodes values of one schema without a frame.
-type avroCodec[T any] struct {
+// testCodec encodes and decodes values of one schema in hexadecimal text.
+type testCodec[T any] struct {
 	schema   *avroplan.Schema
-	format   *avroFormat[T]
-	decoders map[string]decoder[T] // by the writer's text
+	text     string
+	codec    *Codec[T]
+	decoders map[string]func([]byte) (T, error) // by the writer's text
 }
 
-func newAvroCodec[T any](t testing.TB, text string, options ...SerdeOption) *avroCodec[T] {
+func newTestCodec[T any](t testing.TB, text string, options ...func(*Options)) *testCodec[T] {
 	t.Helper()
-	o, err := serdeOptionsFor(KindAvro, options)
-	if err != nil {
-		t.Fatal(err)
+	var o Options
+	for _, option := range options {
+		option(&o)
 	}
 	s, err := avroplan.Parse(text)
 	if err != nil {
 		t.Fatalf("Parse(%s): %v", text, err)
 	}
-	return &avroCodec[T]{s, &avroFormat[T]{options: o.avro, text: text, schema: s}, make(map[string]decoder[T])}
+	return &testCodec[T]{s, text, NewCodec[T](s, o), make(map[string]func([]byte) (T, error))}
 }
 
-func (c *avroCodec[T]) encode(value T) (string, error) {
-	enc, err := c.format.compileEncoder(&writerSchema{text: c.format.text})
+// taggedUnions and goType are options of newTestCodec.
+func taggedUnions(o *Options) { o.Tagged = true }
+
+func goType(name string, sample any) func(*Options) {
+	return func(o *Options) {
+		if err := o.Register(name, sample); err != nil {
+			panic(err)
+		}
+	}
+}
+
+func (c *testCodec[T]) encode(value T) (string, error) {
+	enc, err := c.codec.Encoder()
 	if err != nil {
 		return "", err
 	}
-	data, err := enc.appendBody(nil, value)
+	data, err := enc(nil, value)
 	return hex.EncodeToString(data), err
 }
 
 // decode reads data that were written under the schema with that text, or under
 // the codec's own if it is empty.
-func (c *avroCodec[T]) decode(writer, data string) (T, error) {
-	var zero T
-	if writer == "" {
-		writer = c.format.text
+func (c *testCodec[T]) decode(writer, data string) (T, error) {
+	body, err := hex.DecodeString(strings.ReplaceAll(data, " ", ""))
+	if err != nil {
+		var zero T
+		return zero, err
 	}
+	return c.read(writer, body)
+}
+
+func (c *testCodec[T]) read(writer string, datum []byte) (T, error) {
+	var zero T
 	dec, ok := c.decoders[writer]
 	if !ok {
+		schema := c.schema
 		var err error
-		if dec, err = c.format.compileDecoder(&writerSchema{text: writer}); err != nil {
+		if writer != "" && writer != c.text {
+			if schema, err = avroplan.ParseWriter(writer); err != nil {
+				return zero, err
+			}
+		}
+		plan, err := avroplan.Resolve(schema, c.schema)
+		if err != nil {
+			return zero, err
+		}
+		if dec, err = c.codec.Decoder(plan); err != nil {
 			return zero, err
 		}
 		c.decoders[writer] = dec
 	}
-	body, err := hex.DecodeString(strings.ReplaceAll(data, " ", ""))
-	if err != nil {
-		return zero, err
-	}
-	return dec(nil, body)
+	return dec(datum)
 }
 
 var compareRats = cmp.Comparer(func(a, b *big.Rat) bool {
@@ -109,7 +133,7 @@ func TestGenericAvroValuesHaveTheDocumentedGoTypes(t *testing.T) {
 		{"local-timestamp-nanos", `{"type":"long","logicalType":"local-timestamp-nanos"}`, time.Unix(0, 2).UTC(), "04"},
 		{"uuid", `{"type":"string","logicalType":"uuid"}`, "00", "043030"},
 		{"fixed uuid", `{"type":"fixed","name":"U","size":16,"logicalType":"uuid"}`, [16]byte{1}, "01000000000000000000000000000000"},
-		{"duration", `{"type":"fixed","name":"D","size":12,"logicalType":"duration"}`, AvroDuration{1, 2, 3}, "010000000200000003000000"},
+		{"duration", `{"type":"fixed","name":"D","size":12,"logicalType":"duration"}`, Duration{1, 2, 3}, "010000000200000003000000"},
 		{"decimal", `{"type":"bytes","logicalType":"decimal","precision":10,"scale":2}`, big.NewRat(-1234, 100), "04fb2e"},
 		{"decimal zero", `{"type":"bytes","logicalType":"decimal","precision":10,"scale":2}`, new(big.Rat), "0200"},
 		{"decimal at the sign bit", `{"type":"bytes","logicalType":"decimal","precision":10}`, big.NewRat(128, 1), "040080"},
@@ -122,7 +146,7 @@ func TestGenericAvroValuesHaveTheDocumentedGoTypes(t *testing.T) {
 		{"unknown logical type", `{"type":"string","logicalType":"money"}`, "1", "0231"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := newAvroCodec[any](t, tc.schema)
+			c := newTestCodec[any](t, tc.schema)
 			data, err := c.encode(tc.value)
 			if err != nil || data != tc.data {
 				t.Errorf("encode = %s, %v, want %s", data, err, tc.data)
@@ -169,7 +193,7 @@ func TestNullableAvroUnionsAreBare(t *testing.T) {
 			{`["null",` + tc.branch + `]`, "02", "00"},
 			{`[` + tc.branch + `,"null"]`, "00", "02"},
 		} {
-			c := newAvroCodec[any](t, form.schema)
+			c := newTestCodec[any](t, form.schema)
 			for _, step := range []struct {
 				value any
 				data  string
@@ -196,7 +220,7 @@ const eventUnion = `["null","int","long","float","double","boolean","string","by
 	{"type":"map","values":"int"}]`
 
 func TestAvroUnionBranchIsChosenByTheValue(t *testing.T) {
-	c := newAvroCodec[any](t, eventUnion)
+	c := newTestCodec[any](t, eventUnion)
 	for _, tc := range []struct {
 		value any
 		data  string
@@ -250,7 +274,7 @@ func TestAvroUnionBranchIsChosenByTheValue(t *testing.T) {
 			t.Errorf("encode(%v) = %s, %v, want %s", tc.value, data, err, tc.want)
 		}
 	}
-	twins := newAvroCodec[any](t, `[{"type":"record","name":"A","fields":[{"name":"id","type":"int"}]},{"type":"record","name":"B","fields":[{"name":"id","type":"int"}]}]`)
+	twins := newTestCodec[any](t, `[{"type":"record","name":"A","fields":[{"name":"id","type":"int"}]},{"type":"record","name":"B","fields":[{"name":"id","type":"int"}]}]`)
 	if _, err := twins.encode(map[string]any{"id": 1}); err == nil || !strings.Contains(err.Error(), "suits 2 records") {
 		t.Errorf("ambiguous record: %v", err)
 	}
@@ -263,17 +287,17 @@ func TestAvroUnionBranchIsChosenByTheValue(t *testing.T) {
 }
 
 func TestAvroUnionPrefersTheMatchingLogicalType(t *testing.T) {
-	c := newAvroCodec[any](t, `[{"type":"int","logicalType":"date"},{"type":"long","logicalType":"timestamp-micros"},
+	c := newTestCodec[any](t, `[{"type":"int","logicalType":"date"},{"type":"long","logicalType":"timestamp-micros"},
 		{"type":"fixed","name":"T","size":12,"logicalType":"duration"},{"type":"bytes","logicalType":"decimal","precision":4,"scale":2},"string"]`)
-	clock := newAvroCodec[any](t, `[{"type":"int","logicalType":"time-millis"},"long","double"]`)
+	clock := newTestCodec[any](t, `[{"type":"int","logicalType":"time-millis"},"long","double"]`)
 	for _, tc := range []struct {
-		codec *avroCodec[any]
+		codec *testCodec[any]
 		value any
 		data  string
 	}{
 		{c, time.Unix(86400, 0).UTC(), "0002"},
 		{c, map[string]any{"long.timestamp-micros": time.UnixMicro(1)}, "0202"},
-		{c, AvroDuration{1, 0, 0}, "04010000000000000000000000"},
+		{c, Duration{1, 0, 0}, "04010000000000000000000000"},
 		{c, big.NewRat(5, 4), "06027d"},
 		{c, []byte{1}, "060201"},
 		{clock, time.Second, "00d00f"},
@@ -290,8 +314,8 @@ func TestAvroUnionPrefersTheMatchingLogicalType(t *testing.T) {
 }
 
 func TestTaggedUnionsTellBranchesApart(t *testing.T) {
-	c := newAvroCodec[any](t, `{"type":"record","name":"R","fields":[
-		{"name":"v","type":["null","string",{"type":"enum","name":"E","symbols":["A"]},{"type":"record","name":"n.S","fields":[{"name":"x","type":["null","int"]}]}]}]}`, WithTaggedUnions())
+	c := newTestCodec[any](t, `{"type":"record","name":"R","fields":[
+		{"name":"v","type":["null","string",{"type":"enum","name":"E","symbols":["A"]},{"type":"record","name":"n.S","fields":[{"name":"x","type":["null","int"]}]}]}]}`, taggedUnions)
 	for _, tc := range []struct {
 		data string
 		want any
@@ -326,7 +350,7 @@ func TestRegisteredGoTypesStandForUnionBranches(t *testing.T) {
 		Event any `avro:"event"`
 	}
 	const text = `{"type":"record","name":"Envelope","fields":[{"name":"event","type":` + eventUnion + `}]}`
-	c := newAvroCodec[envelope](t, text, WithAvroType("n.Made", madeEvent{}), WithAvroType("n.Gone", (*goneEvent)(nil)))
+	c := newTestCodec[envelope](t, text, goType("n.Made", madeEvent{}), goType("n.Gone", (*goneEvent)(nil)))
 	for _, tc := range []struct {
 		event any
 		data  string
@@ -354,7 +378,7 @@ func TestRegisteredGoTypesStandForUnionBranches(t *testing.T) {
 }
 
 func TestGenericAvroWriterFillsAndChecks(t *testing.T) {
-	c := newAvroCodec[any](t, `{"type":"record","name":"R","fields":[
+	c := newTestCodec[any](t, `{"type":"record","name":"R","fields":[
 		{"name":"a","type":"int"},
 		{"name":"b","type":"string","default":"d"},
 		{"name":"c","type":["null","int"]},
@@ -434,7 +458,7 @@ func TestAvroWriterTakesOtherGoTypes(t *testing.T) {
 		{`"null"`, 1, "type int cannot be written as Avro null"},
 		{`"boolean"`, 1, "type int cannot be written as Avro boolean"},
 	} {
-		got, err := newAvroCodec[any](t, tc.schema).encode(tc.value)
+		got, err := newTestCodec[any](t, tc.schema).encode(tc.value)
 		if err != nil {
 			got = err.Error()
 		}
@@ -463,7 +487,7 @@ func TestAvroTimesKeepTheirMeaning(t *testing.T) {
 		{`"long","logicalType":"timestamp-nanos"`, time.Unix(0, math.MinInt64), time.Unix(0, math.MinInt64).UTC()},
 		{`"long","logicalType":"timestamp-nanos"`, time.Unix(0, math.MaxInt64), time.Unix(0, math.MaxInt64).UTC()},
 	} {
-		c := newAvroCodec[time.Time](t, `{"type":`+tc.logical+`}`)
+		c := newTestCodec[time.Time](t, `{"type":`+tc.logical+`}`)
 		data, err := c.encode(tc.in)
 		if err != nil {
 			t.Errorf("%s: encode(%v): %v", tc.logical, tc.in, err)
@@ -487,7 +511,7 @@ func TestAvroDecimalBeyondItsPrecisionIsAnError(t *testing.T) {
 		{`{"type":"bytes","logicalType":"decimal","precision":20}`, "12056bc75e2d63100000", "byte 10: decimal has more than 20 digits"},
 		{`{"type":"bytes","logicalType":"decimal","precision":20}`, "12fffffffffffffffffe", "-2"},
 	} {
-		value, err := newAvroCodec[*big.Rat](t, tc.schema).decode("", tc.data)
+		value, err := newTestCodec[*big.Rat](t, tc.schema).decode("", tc.data)
 		got := ""
 		if err != nil {
 			got = err.Error()

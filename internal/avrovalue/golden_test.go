@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"encoding/binary"
@@ -57,7 +57,7 @@ func TestDataOfJavaAvroAreReadAndWritten(t *testing.T) {
 	}
 	for _, g := range golden {
 		t.Run(g.Name, func(t *testing.T) {
-			c := newAvroCodec[any](t, string(g.Schema), WithTaggedUnions())
+			c := newTestCodec[any](t, string(g.Schema), taggedUnions)
 			want := avroFromJSON(t, c.schema, g.Datum)
 			for _, data := range []string{g.Data, g.Blocked} {
 				if data == "" && g.Data != "" {
@@ -74,7 +74,7 @@ func TestDataOfJavaAvroAreReadAndWritten(t *testing.T) {
 			if g.Reader == nil {
 				return
 			}
-			reader := newAvroCodec[any](t, string(g.Reader), WithTaggedUnions())
+			reader := newTestCodec[any](t, string(g.Reader), taggedUnions)
 			got, err := reader.decode(string(g.Schema), g.Data)
 			if g.Refused != "" {
 				if err == nil {
@@ -177,7 +177,7 @@ func bytesValue(t *testing.T, s *avroplan.Schema, text string) any {
 		return new(big.Rat).SetFrac(n, power10(s.Scale))
 	case s.Logical == avroplan.Duration:
 		word := func(i int) uint32 { return binary.LittleEndian.Uint32(raw[i:]) }
-		return AvroDuration{word(0), word(4), word(8)}
+		return Duration{word(0), word(4), word(8)}
 	case s.Kind == avroplan.Bytes:
 		return append([]byte{}, raw...)
 	}

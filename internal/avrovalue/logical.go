@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package avrovalue
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 )
 
-// AvroDuration is the value of Avro's duration: months, days and milliseconds
+// Duration is the value of Avro's duration: months, days and milliseconds
 // that are counted apart, because neither months nor days have a fixed length.
-type AvroDuration struct {
+type Duration struct {
 	Months       uint32
 	Days         uint32
 	Milliseconds uint32
