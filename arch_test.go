@@ -56,8 +56,8 @@ var (
 var layers = []layer{
 	{pkg: "", bans: []ban{arrowBan, kafkaBan}},
 	{pkg: "schema",
-		imports: []string{"internal/avroplan", "internal/avrovalue", "internal/errtext"},
-		uses:    []string{hambaModule, protoParser, protoModule, jsonSchema},
+		imports: []string{"internal/avroplan", "internal/avrovalue", "internal/errtext", "internal/prototext"},
+		uses:    []string{hambaModule, protoModule, jsonSchema},
 		bans:    []ban{arrowBan, kafkaBan}},
 	{pkg: "columnar",
 		imports: []string{"internal/errtext", "internal/statefile"},
@@ -86,6 +86,7 @@ var layers = []layer{
 	{pkg: "internal/kafkatest", uses: []string{franzModule}},
 	{pkg: "internal/kafkatest/withkafka", imports: []string{"internal/kafkatest"}},
 	{pkg: "internal/nexgen"},
+	{pkg: "internal/prototext", uses: []string{protoParser, protoModule}},
 	{pkg: "internal/statefile"},
 	{pkg: "internal/statefile/crashfs", imports: []string{"internal/statefile"}},
 	{pkg: "internal/testpb", uses: []string{protoModule}},

@@ -51,10 +51,12 @@ var knots = []knot{
 	{"examples/leader-election", "check cluster main member pause_unix process story", "one program that starts itself"},
 	{"internal/avrovalue", "decode decode_record decode_scalar generic struct", "recursive descent over the kinds of Avro schemas"},
 	{"internal/avrovalue", "encode encode_generic encode_record encode_scalar encode_union", "recursive descent over the kinds of Avro schemas"},
-	{"schema", "client options protobuf_print protobuf_print_option protobuf_source protobuf_source_bounds", "pairs of a type and its options or parts"},
-	{"schema", "avro cache compat compat_avro compat_jsonschema compat_jsonschema_rules compat_protobuf compat_protobuf_rules fetch jsonmember jsonpattern " +
+	{"schema", "client options", "a type and its options"},
+	{"schema", "avro cache compat compat_avro compat_jsonschema compat_jsonschema_rules compat_protobuf fetch jsonmember jsonpattern " +
 		"jsonschema jsonsteps jsontext jsonvalue options_avro options_cache options_jsonschema options_protobuf options_serde prewarm protobuf protobuf_local serde",
 		"the options of all formats share one struct"},
+	{"internal/prototext", "print print_option", "options are printed as part of what they belong to"},
+	{"internal/prototext", "source source_bounds", "the compiler and its bounds"},
 	{"internal/avroplan", "convert cursor default name node parse resolve", "recursive descent over the kinds of Avro schemas"},
 }
 

@@ -7,7 +7,19 @@ import (
 	"fmt"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/krabka-io/krabka-streams-go/internal/prototext"
 )
+
+// protoCompatibility holds what the options of a check say.
+type protoCompatibility struct {
+	strict bool
+}
+
+// violations lists why one schema cannot read what another one wrote.
+func (c *protoCompatibility) violations(reader, writer *prototext.File) []string {
+	return prototext.Violations(reader, writer, c.strict)
+}
 
 // ProtobufCompatibilityOption configures [CheckProtobufCompatibility].
 type ProtobufCompatibilityOption func(*protoCompatibility)
@@ -41,7 +53,7 @@ func WithStrictValues() ProtobufCompatibilityOption {
 //   - a closed enum that lacks a value of the writer's.
 func ProtobufCompatibility(previous, candidate protoreflect.FileDescriptor, mode CompatibilityMode) CompatibilityResult {
 	var c protoCompatibility
-	return checkHistory([]*protoSchema{newProtoSchema(previous, 0)}, newProtoSchema(candidate, 1), mode, c.violations)
+	return checkHistory([]*prototext.File{prototext.NewFile(previous, 0)}, prototext.NewFile(candidate, 1), mode, c.violations)
 }
 
 // CheckProtobufCompatibility is [ProtobufCompatibility] for a candidate and the
@@ -56,112 +68,17 @@ func CheckProtobufCompatibility(history []ResolvedSchema, candidate ResolvedSche
 	for _, option := range options {
 		option(&c)
 	}
-	compiled := make([]*protoSchema, len(history))
+	compiled := make([]*prototext.File, len(history))
 	for i, previous := range history {
-		file, err := parseProtoFile(context.Background(), previous.Schema, referenceTexts(previous.Dependencies))
+		file, err := prototext.Compile(context.Background(), previous.Schema, referenceTexts(previous.Dependencies))
 		if err != nil {
 			return CompatibilityResult{}, fmt.Errorf("invalid previous Protobuf schema: %w", err)
 		}
-		compiled[i] = newProtoSchema(file, i)
+		compiled[i] = prototext.NewFile(file, i)
 	}
-	file, err := parseProtoFile(context.Background(), candidate.Schema, referenceTexts(candidate.Dependencies))
+	file, err := prototext.Compile(context.Background(), candidate.Schema, referenceTexts(candidate.Dependencies))
 	if err != nil {
 		return CompatibilityResult{}, fmt.Errorf("invalid candidate Protobuf schema: %w", err)
 	}
-	return checkHistory(compiled, newProtoSchema(file, len(history)), mode, c.violations), nil
-}
-
-// protoSchema is a file with what it imports.
-type protoSchema struct {
-	file       protoreflect.FileDescriptor
-	age        int // place in the history
-	files      map[string]protoreflect.FileDescriptor
-	extensions map[protoreflect.FullName][]protoreflect.FieldDescriptor // by what they extend
-}
-
-func newProtoSchema(file protoreflect.FileDescriptor, age int) *protoSchema {
-	s := &protoSchema{
-		file:       file,
-		age:        age,
-		files:      make(map[string]protoreflect.FileDescriptor),
-		extensions: make(map[protoreflect.FullName][]protoreflect.FieldDescriptor),
-	}
-	s.add(file)
-	return s
-}
-
-func (s *protoSchema) add(file protoreflect.FileDescriptor) {
-	if s.files[file.Path()] != nil {
-		return
-	}
-	s.files[file.Path()] = file
-	s.addExtensions(file)
-	for i := range file.Imports().Len() {
-		s.add(file.Imports().Get(i).FileDescriptor)
-	}
-}
-
-func (s *protoSchema) addExtensions(scope protoDeclarations) {
-	for i := range scope.Extensions().Len() {
-		extension := scope.Extensions().Get(i)
-		extended := extension.ContainingMessage().FullName()
-		s.extensions[extended] = append(s.extensions[extended], extension)
-	}
-	for i := range scope.Messages().Len() {
-		s.addExtensions(scope.Messages().Get(i))
-	}
-}
-
-// message returns the message of a full name, or nil.
-func (s *protoSchema) message(name protoreflect.FullName) protoreflect.MessageDescriptor {
-	// The names of the messages around it, innermost first.
-	var path []protoreflect.Name
-	for ; name != ""; name = name.Parent() {
-		path = append(path, name.Name())
-		for _, file := range s.files {
-			if file.Package() != name.Parent() {
-				continue
-			}
-			message := file.Messages().ByName(path[len(path)-1])
-			for i := len(path) - 2; i >= 0 && message != nil; i-- {
-				message = message.Messages().ByName(path[i])
-			}
-			if message != nil {
-				return message
-			}
-		}
-	}
-	return nil
-}
-
-// fields returns the fields of a message in the order of declaration, extensions
-// after them.
-func (s *protoSchema) fields(message protoreflect.MessageDescriptor) []protoreflect.FieldDescriptor {
-	fields := make([]protoreflect.FieldDescriptor, 0, message.Fields().Len())
-	for i := range message.Fields().Len() {
-		fields = append(fields, message.Fields().Get(i))
-	}
-	return append(fields, s.extensions[message.FullName()]...)
-}
-
-// declared returns the messages that a file declares for themselves: not those
-// that a map field or a group brings along.
-func (s *protoSchema) declared() []protoreflect.MessageDescriptor {
-	var messages []protoreflect.MessageDescriptor
-	var visit func(scope protoDeclarations)
-	visit = func(scope protoDeclarations) {
-		groups := groupTypes(scope)
-		for i := range scope.Messages().Len() {
-			message := scope.Messages().Get(i)
-			if message.IsMapEntry() {
-				continue
-			}
-			if !groups[message.FullName()] {
-				messages = append(messages, message)
-			}
-			visit(message)
-		}
-	}
-	visit(s.file)
-	return messages
+	return checkHistory(compiled, prototext.NewFile(file, len(history)), mode, c.violations), nil
 }

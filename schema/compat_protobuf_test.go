@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/krabka-io/krabka-streams-go/internal/prototext"
 )
 
 func TestProtobufCompatibilityListsEveryViolationWithItsDirection(t *testing.T) {
@@ -227,4 +230,13 @@ func TestProtobufCompatibilityRefusesWhatIsNoSchema(t *testing.T) {
 			t.Errorf("error is %#v", err)
 		}
 	}
+}
+
+func mustParseProto(tb testing.TB, text string, imports map[string]string) protoreflect.FileDescriptor {
+	tb.Helper()
+	file, err := prototext.Compile(tb.Context(), text, imports)
+	if err != nil {
+		tb.Fatalf("%v in:\n%s", err, text)
+	}
+	return file
 }

@@ -4,8 +4,9 @@ package schema
 
 import (
 	"errors"
-	"github.com/krabka-io/krabka-streams-go/internal/avrovalue"
 	"slices"
+
+	"github.com/krabka-io/krabka-streams-go/internal/avrovalue"
 )
 
 // SerdeOption configures a serde. An option of another format is an error.

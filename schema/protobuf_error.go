@@ -2,7 +2,37 @@
 
 package schema
 
-import "fmt"
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/krabka-io/krabka-streams-go/internal/prototext"
+)
+
+// ProtobufSchemaError reports a text that is not a Protobuf schema, and where it
+// is not.
+//
+// File is the import path of the file, "" for the schema itself. Line and Column
+// count from 1; they are 0 where the place is not known. MissingImport is the
+// path of an import that is neither a well-known file nor among the schema's
+// references; "" when something else is wrong. Unwrap() returns the underlying
+// cause, or nil.
+type ProtobufSchemaError = prototext.SchemaError
+
+// PrintProtoFile returns the source text of a Protobuf file: the text that a
+// serde registers. The same descriptor has the same text in every process, and
+// the text compiles to an equal descriptor, but for what has no meaning:
+// comments, and the order of declarations of different kinds.
+//
+// Within a scope the text has enums before messages, and a message has its
+// nested messages before its fields. So the index of a message is the same
+// whether a reader counts the entry types of maps and the types of groups or
+// not.
+//
+// Left out is what no source can say: values of extensions that the file does
+// not import, options that are not interpreted yet.
+func PrintProtoFile(file protoreflect.FileDescriptor) string { return prototext.Print(file) }
 
 // ProtobufMessageError says that a record, or the schema to write under, does
 // not have the message that a serde is for.

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/krabka-io/krabka-streams-go/internal/prototext"
 )
 
 // protobufLocal is a message of this process with the schema that it is
@@ -30,7 +32,7 @@ func newProtobufLocal(message protoreflect.MessageDescriptor, options *serdeOpti
 	}
 	text := options.protobuf.text
 	if text == "" {
-		text = PrintProtoFile(file)
+		text = prototext.Print(file)
 	}
 	references, err := importedReferences(file, options)
 	if err != nil {
@@ -75,7 +77,7 @@ func parseProtobuf(text string, references []Reference) (protoreflect.FileDescri
 	if err != nil {
 		return nil, err
 	}
-	return parseProtoFile(context.Background(), text, referenceTexts(ordered))
+	return prototext.Compile(context.Background(), text, referenceTexts(ordered))
 }
 
 // importedReferences returns the imports of a file in their order, each with its
@@ -110,7 +112,7 @@ func (w *importWalk) imports(file protoreflect.FileDescriptor) ([]Reference, err
 	var references []Reference
 	for i := range file.Imports().Len() {
 		imported := file.Imports().Get(i)
-		if standardProto(imported.Path()) != nil {
+		if prototext.Standard(imported.Path()) != nil {
 			continue
 		}
 		reference, ok := w.known[imported.Path()]
@@ -141,7 +143,7 @@ func (w *importWalk) reference(imported protoreflect.FileImport) (Reference, err
 	if imported.IsPlaceholder() {
 		return reference, fmt.Errorf("%s is not linked into the program", path)
 	}
-	reference.Schema = PrintProtoFile(imported.FileDescriptor)
+	reference.Schema = prototext.Print(imported.FileDescriptor)
 	nested, err := w.imports(imported.FileDescriptor)
 	if err != nil {
 		return reference, err

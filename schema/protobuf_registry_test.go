@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/dynamicpb"
 
+	"github.com/krabka-io/krabka-streams-go/internal/prototext"
 	"github.com/krabka-io/krabka-streams-go/internal/testpb"
 )
 
@@ -88,7 +89,7 @@ func TestProtobufImportsAreRegisteredFirstAndOnce(t *testing.T) {
 	if diff := cmp.Diff(want, registered.References); diff != "" {
 		t.Errorf("references mismatch (-want +got):\n%s", diff)
 	}
-	if registered.SchemaType != "PROTOBUF" || registered.MessageType != "shop.Placed" || registered.Schema != PrintProtoFile(testpb.File_shop_order_proto) {
+	if registered.SchemaType != "PROTOBUF" || registered.MessageType != "shop.Placed" || registered.Schema != prototext.Print(testpb.File_shop_order_proto) {
 		t.Errorf("registered %+v", registered)
 	}
 
@@ -125,7 +126,7 @@ func TestProtobufImportsAreRegisteredFirstAndOnce(t *testing.T) {
 func TestProtobufReferencesCanBeGiven(t *testing.T) {
 	double := newInProcessRegistry(t)
 	double.register("money-of-all", NewSchema{Kind: KindProtobuf, Schema: "other"})
-	double.register("money-of-all", NewSchema{Kind: KindProtobuf, Schema: PrintProtoFile(testpb.File_shop_money_proto)})
+	double.register("money-of-all", NewSchema{Kind: KindProtobuf, Schema: prototext.Print(testpb.File_shop_money_proto)})
 	cache := double.cache()
 	s := newProtobuf(t, &testpb.Customer{}, cache,
 		WithReferences(Reference{Name: "shop/money.proto", Subject: "money-of-all", Version: 2}))

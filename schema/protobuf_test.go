@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/krabka-io/krabka-streams-go/internal/prototext"
 	"github.com/krabka-io/krabka-streams-go/internal/testpb"
 )
 
@@ -582,7 +583,7 @@ func TestMapKeysOfAnotherWireTypeAreNoPanic(t *testing.T) {
 func TestMapKeysOfAnotherWireTypeInExtensionsAreNoPanic(t *testing.T) {
 	file := mustParseProto(t, `syntax = "proto2"; package x; import "shop/legacy.proto";
 		message Map { map<string, string> m = 1; } extend shop.Legacy { optional Map map = 150; }`,
-		map[string]string{"shop/legacy.proto": PrintProtoFile((&testpb.Legacy{}).ProtoReflect().Descriptor().ParentFile())})
+		map[string]string{"shop/legacy.proto": prototext.Print((&testpb.Legacy{}).ProtoReflect().Descriptor().ParentFile())})
 	types, err := fileTypes(file)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"context"
@@ -23,9 +23,9 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// ProtobufSchemaError reports a text that is not a Protobuf schema, and where
+// SchemaError reports a text that is not a Protobuf schema, and where
 // it is not.
-type ProtobufSchemaError struct {
+type SchemaError struct {
 	// File is the import path of the file, "" for the schema itself.
 	File string
 	// Line and Column count from 1; they are 0 where the place is not known.
@@ -39,7 +39,7 @@ type ProtobufSchemaError struct {
 }
 
 // Error tells the place and what is wrong there.
-func (e *ProtobufSchemaError) Error() string {
+func (e *SchemaError) Error() string {
 	var place strings.Builder
 	place.WriteString(e.File)
 	if e.Line > 0 {
@@ -55,9 +55,9 @@ func (e *ProtobufSchemaError) Error() string {
 }
 
 // Unwrap returns the underlying cause, or nil.
-func (e *ProtobufSchemaError) Unwrap() error { return e.cause }
+func (e *SchemaError) Unwrap() error { return e.cause }
 
-// parseProtoFile compiles a Protobuf schema as registries return it: the source
+// Compile compiles a Protobuf schema as registries return it: the source
 // text, or the base64 form of a FileDescriptorProto. imports holds what it
 // imports, in either form, by import path. The files that come with the compiler
 // are known without being there, and win over imports of the same path. So are
@@ -65,7 +65,7 @@ func (e *ProtobufSchemaError) Unwrap() error { return e.cause }
 // files nor from the network.
 //
 // An error is a [*ProtobufSchemaError] or the context's.
-func parseProtoFile(ctx context.Context, text string, imports map[string]string) (protoreflect.FileDescriptor, error) {
+func Compile(ctx context.Context, text string, imports map[string]string) (protoreflect.FileDescriptor, error) {
 	root := "schema.proto"
 	for {
 		if _, taken := imports[root]; !taken {
@@ -73,7 +73,7 @@ func parseProtoFile(ctx context.Context, text string, imports map[string]string)
 		}
 		root = "_" + root
 	}
-	c := &protoCompiler{
+	c := &compiler{
 		ctx:     ctx,
 		root:    root,
 		text:    text,
@@ -88,8 +88,8 @@ func parseProtoFile(ctx context.Context, text string, imports map[string]string)
 	return file.descriptor, nil
 }
 
-// protoCompiler compiles a file after everything that it imports, one by one.
-type protoCompiler struct {
+// compiler compiles a file after everything that it imports, one by one.
+type compiler struct {
 	ctx     context.Context
 	root    string // path of the schema itself
 	text    string
@@ -102,24 +102,24 @@ type protoCompiler struct {
 	files   *protoregistry.Files   // the same files, as they are handed out
 }
 
-// protoFile is one file in the two forms that its importers need.
-type protoFile struct {
+// compiledFile is one file in the two forms that its importers need.
+type compiledFile struct {
 	linked     linker.File
 	descriptor protoreflect.FileDescriptor
 }
 
 // at returns an error about a file.
-func (c *protoCompiler) at(path, reason string, cause error) *ProtobufSchemaError {
+func (c *compiler) at(path, reason string, cause error) *SchemaError {
 	if path == c.root {
 		path = ""
 	}
-	return &ProtobufSchemaError{File: path, reason: reason, cause: cause}
+	return &SchemaError{File: path, reason: reason, cause: cause}
 }
 
 // wrap gives an error the name of the file, and of the place where the parser
 // knows it.
-func (c *protoCompiler) wrap(path string, err error) error {
-	if _, ok := errors.AsType[*ProtobufSchemaError](err); ok || err == c.ctx.Err() {
+func (c *compiler) wrap(path string, err error) error {
+	if _, ok := errors.AsType[*SchemaError](err); ok || err == c.ctx.Err() {
 		return err
 	}
 	placed, ok := errors.AsType[reporter.ErrorWithPos](err)
@@ -136,29 +136,29 @@ func (c *protoCompiler) wrap(path string, err error) error {
 }
 
 // compile returns the file of a path.
-func (c *protoCompiler) compile(path string) (protoFile, error) {
+func (c *compiler) compile(path string) (compiledFile, error) {
 	if known, ok := c.linked[path]; ok {
 		descriptor, err := c.files.FindFileByPath(path)
-		return protoFile{known, descriptor}, err
+		return compiledFile{known, descriptor}, err
 	}
 	if err := c.ctx.Err(); err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	file, err := c.compileNew(path)
 	if err != nil {
-		return protoFile{}, c.wrap(path, err)
+		return compiledFile{}, c.wrap(path, err)
 	}
 	if err := c.files.RegisterFile(file.descriptor); err != nil {
-		return protoFile{}, c.wrap(path, err)
+		return compiledFile{}, c.wrap(path, err)
 	}
 	c.linked[path] = file.linked
 	return file, nil
 }
 
-func (c *protoCompiler) compileNew(path string) (file protoFile, err error) {
+func (c *compiler) compileNew(path string) (file compiledFile, err error) {
 	text := c.text
 	if path != c.root {
-		if standard := standardProto(path); standard != nil {
+		if standard := Standard(path); standard != nil {
 			return c.compileStandard(standard)
 		}
 		var given bool
@@ -167,17 +167,17 @@ func (c *protoCompiler) compileNew(path string) (file protoFile, err error) {
 		}
 	}
 	if c.size += len(text); c.size > maxProtoSource {
-		return protoFile{}, fmt.Errorf("more than %d bytes of Protobuf source", maxProtoSource)
+		return compiledFile{}, fmt.Errorf("more than %d bytes of Protobuf source", maxProtoSource)
 	}
 	if len(c.path) == maxProtoDepth {
-		return protoFile{}, fmt.Errorf("imports are nested more than %d deep", maxProtoDepth)
+		return compiledFile{}, fmt.Errorf("imports are nested more than %d deep", maxProtoDepth)
 	}
 	c.path = append(c.path, path)
 	defer func() {
 		c.path = c.path[:len(c.path)-1]
 		// The parser is made for sources that its user trusts.
 		if p := recover(); p != nil {
-			file, err = protoFile{}, fmt.Errorf("the parser fails: %v", p)
+			file, err = compiledFile{}, fmt.Errorf("the parser fails: %v", p)
 		}
 	}()
 	if data, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text)); err == nil && len(data) > 0 {
@@ -186,8 +186,8 @@ func (c *protoCompiler) compileNew(path string) (file protoFile, err error) {
 	return c.compileText(path, text)
 }
 
-// standardProto returns a file that comes with the compiler, or nil.
-func standardProto(path string) protoreflect.FileDescriptor {
+// Standard returns a file that comes with the compiler, or nil.
+func Standard(path string) protoreflect.FileDescriptor {
 	found, err := protocompile.WithStandardImports(protocompile.CompositeResolver{}).FindFileByPath(path)
 	if err != nil {
 		return nil
@@ -195,76 +195,76 @@ func standardProto(path string) protoreflect.FileDescriptor {
 	return found.Desc
 }
 
-func (c *protoCompiler) compileStandard(descriptor protoreflect.FileDescriptor) (protoFile, error) {
+func (c *compiler) compileStandard(descriptor protoreflect.FileDescriptor) (compiledFile, error) {
 	for i := range descriptor.Imports().Len() {
 		if _, err := c.compile(descriptor.Imports().Get(i).Path()); err != nil {
-			return protoFile{}, err
+			return compiledFile{}, err
 		}
 	}
 	linked, err := linker.NewFileRecursive(descriptor)
-	return protoFile{linked, descriptor}, err
+	return compiledFile{linked, descriptor}, err
 }
 
-func (c *protoCompiler) compileSerialized(path string, data []byte) (protoFile, error) {
+func (c *compiler) compileSerialized(path string, data []byte) (compiledFile, error) {
 	fd := new(descriptorpb.FileDescriptorProto)
 	if err := (proto.UnmarshalOptions{RecursionLimit: 2 * maxProtoDepth}).Unmarshal(data, fd); err != nil {
-		return protoFile{}, fmt.Errorf("neither source text nor a serialized descriptor: %w", err)
+		return compiledFile{}, fmt.Errorf("neither source text nor a serialized descriptor: %w", err)
 	}
 	fd.Name = proto.String(path)
 	fd.SourceCodeInfo = nil
 	if err := checkProtoNames(fd, len(data)); err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	imported, err := c.dependencies(path, fd.GetDependency(), nil)
 	if err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	descriptor, err := protodesc.NewFile(fd, c.files)
 	if err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	linked, err := linker.Link(parser.ResultWithoutAST(fd), imported, &c.symbols, reporter.NewHandler(nil))
-	return protoFile{linked, descriptor}, err
+	return compiledFile{linked, descriptor}, err
 }
 
-func (c *protoCompiler) compileText(path, text string) (protoFile, error) {
+func (c *compiler) compileText(path, text string) (compiledFile, error) {
 	if err := c.checkNesting(path, text); err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	handler := reporter.NewHandler(nil)
 	source, err := parser.Parse(path, strings.NewReader(text), handler)
 	if err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	parsed, err := parser.ResultFromAST(source, true, handler)
 	if err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	if err := checkProtoNames(parsed.FileDescriptorProto(), len(text)); err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	imported, err := c.dependencies(path, parsed.FileDescriptorProto().GetDependency(), source)
 	if err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	linked, err := linker.Link(parsed, imported, &c.symbols, handler)
 	if err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	if _, err := options.InterpretOptions(linked, handler); err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	if err := linked.ValidateOptions(handler, &c.symbols); err != nil {
-		return protoFile{}, err
+		return compiledFile{}, err
 	}
 	linked.RemoveAST()
 	descriptor, err := protodesc.NewFile(linked.FileDescriptorProto(), c.files)
-	return protoFile{linked, descriptor}, err
+	return compiledFile{linked, descriptor}, err
 }
 
 // dependencies compiles what a file imports. Where there is a source, it tells
 // the places of the imports.
-func (c *protoCompiler) dependencies(importer string, paths []string, source *ast.FileNode) (linker.Files, error) {
+func (c *compiler) dependencies(importer string, paths []string, source *ast.FileNode) (linker.Files, error) {
 	files := make(linker.Files, 0, len(paths))
 	for _, path := range paths {
 		missing := path == c.root || !c.has(path)
@@ -288,9 +288,9 @@ func (c *protoCompiler) dependencies(importer string, paths []string, source *as
 }
 
 // has reports whether there is a file of a path to import.
-func (c *protoCompiler) has(path string) bool {
+func (c *compiler) has(path string) bool {
 	_, given := c.imports[path]
-	if !given && standardProto(path) == nil {
+	if !given && Standard(path) == nil {
 		_, given = wellKnownProto(path)
 		return given
 	}

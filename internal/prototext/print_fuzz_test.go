@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"context"
@@ -26,17 +26,17 @@ func FuzzProtobufSource(f *testing.F) {
 	} {
 		f.Add(text, `package import; message B {}`)
 	}
-	f.Add(serialized(f, mustParseProto(f, proto2Source, nil)), "")
+	f.Add(serialized(f, MustParseProto(f, proto2Source, nil)), "")
 	f.Fuzz(func(t *testing.T, text, imported string) {
-		file, err := parseProtoFile(t.Context(), text, map[string]string{"import.proto": imported})
+		file, err := Compile(t.Context(), text, map[string]string{"import.proto": imported})
 		if err != nil {
-			if _, ok := errors.AsType[*ProtobufSchemaError](err); !ok {
+			if _, ok := errors.AsType[*SchemaError](err); !ok {
 				t.Fatalf("error is %v", err)
 			}
 			return
 		}
-		if result := ProtobufCompatibility(file, file, FullTransitive); !result.Compatible {
-			t.Fatalf("%s\ndoes not read itself: %q", text, result.Incompatibilities)
+		if own := NewFile(file, 0); Violations(own, own, false) != nil {
+			t.Fatalf("%s\ndoes not read itself: %q", text, Violations(own, own, false))
 		}
 		checkFuzzedPrint(t, file, imported)
 	})
@@ -61,10 +61,10 @@ func FuzzPrintedProtobufDescriptor(f *testing.F) {
 	}
 	f.Add(injected)
 	for _, text := range []string{proto2Source, proto3Source, editionsSource, customOptions} {
-		add(mustParseProto(f, text, nil))
+		add(MustParseProto(f, text, nil))
 	}
 	for _, path := range []string{"any", "descriptor", "struct", "go_features"} {
-		add(standardProto("google/protobuf/" + path + ".proto"))
+		add(Standard("google/protobuf/" + path + ".proto"))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fd := new(descriptorpb.FileDescriptorProto)
@@ -98,7 +98,7 @@ func strayVisibility(messages []*descriptorpb.DescriptorProto, enums []*descript
 
 // strayEntries reports whether a file has entry types that no map uses, which no
 // source says.
-func strayEntries(scope protoDeclarations) bool {
+func strayEntries(scope declarations) bool {
 	entries := 0
 	if message, ok := scope.(protoreflect.MessageDescriptor); ok {
 		for i := range message.Fields().Len() {
@@ -121,12 +121,12 @@ func strayEntries(scope protoDeclarations) bool {
 // printing it must end, and what compiles must be the same.
 func checkFuzzedPrint(tb rapid.TB, file protoreflect.FileDescriptor, imported string) {
 	tb.Helper()
-	text := PrintProtoFile(file)
-	if second := PrintProtoFile(file); second != text {
+	text := Print(file)
+	if second := Print(file); second != text {
 		tb.Fatalf("printed twice, the text differs:\n%s\n%s", text, second)
 	}
 	imports := importsOf(tb, file, map[string]string{"import.proto": imported})
-	again, err := parseProtoFile(context.Background(), text, imports)
+	again, err := Compile(context.Background(), text, imports)
 	if err != nil {
 		return
 	}

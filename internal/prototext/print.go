@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// PrintProtoFile returns the source text of a Protobuf file: what a serde
+// Print returns the source text of a Protobuf file: what a serde
 // registers. The same descriptor has the same text in every process, and the
 // text compiles to an equal descriptor, but for what has no meaning: comments,
 // and the order of declarations of different kinds.
@@ -24,23 +24,23 @@ import (
 //
 // Left out is what no source can say: values of extensions that the file does
 // not import, options that are not interpreted yet.
-func PrintProtoFile(file protoreflect.FileDescriptor) string {
-	p := protoPrinter{file: file, syntax: file.Syntax()}
+func Print(file protoreflect.FileDescriptor) string {
+	p := printer{file: file, syntax: file.Syntax()}
 	p.printFile()
 	return p.out.String()
 }
 
-// protoPrinter writes one file.
-type protoPrinter struct {
+// printer writes one file.
+type printer struct {
 	file   protoreflect.FileDescriptor
 	syntax protoreflect.Syntax
 	out    strings.Builder
 	indent int
-	known  *protoScope // nil until a custom option asks for it
+	known  *scope // nil until a custom option asks for it
 }
 
 // line writes one line.
-func (p *protoPrinter) line(parts ...string) {
+func (p *printer) line(parts ...string) {
 	for range p.indent {
 		p.out.WriteString("  ")
 	}
@@ -51,7 +51,7 @@ func (p *protoPrinter) line(parts ...string) {
 }
 
 // block writes a block in braces.
-func (p *protoPrinter) block(head string, body func()) {
+func (p *printer) block(head string, body func()) {
 	p.line(head, " {")
 	p.indent++
 	body()
@@ -59,7 +59,7 @@ func (p *protoPrinter) block(head string, body func()) {
 	p.line("}")
 }
 
-func (p *protoPrinter) printFile() {
+func (p *printer) printFile() {
 	source := fileSource(p.file)
 	if p.syntax == protoreflect.Editions {
 		p.line(`edition = "`, strings.TrimPrefix(source.GetEdition().String(), "EDITION_"), `";`)
@@ -101,15 +101,15 @@ func fileSource(file protoreflect.FileDescriptor) *descriptorpb.FileDescriptorPr
 	return protodesc.ToFileDescriptorProto(file)
 }
 
-// protoDeclarations is what files and messages have in common.
-type protoDeclarations interface {
+// declarations is what files and messages have in common.
+type declarations interface {
 	Enums() protoreflect.EnumDescriptors
 	Messages() protoreflect.MessageDescriptors
 	Extensions() protoreflect.ExtensionDescriptors
 }
 
 // declarations writes the enums and messages of a file or message.
-func (p *protoPrinter) declarations(scope protoDeclarations) {
+func (p *printer) declarations(scope declarations) {
 	for i := range scope.Enums().Len() {
 		p.enum(scope.Enums().Get(i))
 	}
@@ -123,7 +123,7 @@ func (p *protoPrinter) declarations(scope protoDeclarations) {
 }
 
 // groupTypes names the messages of a scope that its fields declare.
-func groupTypes(scope protoDeclarations) map[protoreflect.FullName]bool {
+func groupTypes(scope declarations) map[protoreflect.FullName]bool {
 	groups := make(map[protoreflect.FullName]bool)
 	note := func(fields interface {
 		Len() int
@@ -163,7 +163,7 @@ func visibility(d protoreflect.Descriptor) string {
 	return ""
 }
 
-func (p *protoPrinter) enum(enum protoreflect.EnumDescriptor) {
+func (p *printer) enum(enum protoreflect.EnumDescriptor) {
 	p.out.WriteByte('\n')
 	p.block(visibility(enum)+"enum "+string(enum.Name()), func() {
 		p.statements(enum)
@@ -179,7 +179,7 @@ func (p *protoPrinter) enum(enum protoreflect.EnumDescriptor) {
 	})
 }
 
-func (p *protoPrinter) reservedNames(names protoreflect.Names) {
+func (p *printer) reservedNames(names protoreflect.Names) {
 	if names.Len() == 0 {
 		return
 	}
@@ -194,7 +194,7 @@ func (p *protoPrinter) reservedNames(names protoreflect.Names) {
 	p.line("reserved ", strings.Join(list, ", "), ";")
 }
 
-func (p *protoPrinter) messageBody(message protoreflect.MessageDescriptor) {
+func (p *printer) messageBody(message protoreflect.MessageDescriptor) {
 	p.statements(message)
 	p.declarations(message)
 	for i := range message.ReservedRanges().Len() {
@@ -229,7 +229,7 @@ func (p *protoPrinter) messageBody(message protoreflect.MessageDescriptor) {
 }
 
 // extensions writes one block for each run of extensions of the same message.
-func (p *protoPrinter) extensions(extensions protoreflect.ExtensionDescriptors) {
+func (p *printer) extensions(extensions protoreflect.ExtensionDescriptors) {
 	for i := 0; i < extensions.Len(); {
 		extended := extensions.Get(i).ContainingMessage().FullName()
 		p.block("extend "+absoluteName(extended), func() {
@@ -240,7 +240,7 @@ func (p *protoPrinter) extensions(extensions protoreflect.ExtensionDescriptors) 
 	}
 }
 
-func (p *protoPrinter) field(field protoreflect.FieldDescriptor) {
+func (p *printer) field(field protoreflect.FieldDescriptor) {
 	head := p.label(field) + p.fieldType(field) + " = " + strconv.Itoa(int(field.Number())) + p.brackets(p.fieldOptions(field))
 	if declaresGroup(field) {
 		p.block(head, func() { p.messageBody(field.Message()) })
@@ -249,7 +249,7 @@ func (p *protoPrinter) field(field protoreflect.FieldDescriptor) {
 	p.line(head, ";")
 }
 
-func (p *protoPrinter) label(field protoreflect.FieldDescriptor) string {
+func (p *printer) label(field protoreflect.FieldDescriptor) string {
 	oneof := field.ContainingOneof()
 	switch {
 	case field.IsMap(), oneof != nil && !oneof.IsSynthetic():
@@ -265,7 +265,7 @@ func (p *protoPrinter) label(field protoreflect.FieldDescriptor) string {
 }
 
 // fieldType returns the type and the name of a field.
-func (p *protoPrinter) fieldType(field protoreflect.FieldDescriptor) string {
+func (p *printer) fieldType(field protoreflect.FieldDescriptor) string {
 	switch {
 	case declaresGroup(field):
 		return "group " + string(field.Message().Name())
@@ -295,7 +295,7 @@ func absoluteName(name protoreflect.FullName) string {
 	return "." + string(name)
 }
 
-func (p *protoPrinter) service(service protoreflect.ServiceDescriptor) {
+func (p *printer) service(service protoreflect.ServiceDescriptor) {
 	p.out.WriteByte('\n')
 	p.block("service "+string(service.Name()), func() {
 		p.statements(service)

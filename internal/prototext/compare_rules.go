@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"cmp"
@@ -13,15 +13,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// protoCompatibility holds what the options of a check say.
-type protoCompatibility struct {
-	strict bool
-}
-
-// violations lists why one schema cannot read what another one wrote.
-func (c *protoCompatibility) violations(reader, writer *protoSchema) []string {
-	p := protoComparison{
-		strict:   c.strict,
+// Violations lists why one schema cannot read what another one wrote. With
+// strict it counts types that share an encoding and not all values.
+func Violations(reader, writer *File, strict bool) []string {
+	p := comparison{
+		strict:   strict,
 		reader:   reader,
 		writer:   writer,
 		messages: make(map[protoreflect.FullName]bool),
@@ -50,17 +46,17 @@ func (c *protoCompatibility) violations(reader, writer *protoSchema) []string {
 	return found
 }
 
-// protoComparison is one comparison of two schemas.
-type protoComparison struct {
+// comparison is one comparison of two schemas.
+type comparison struct {
 	strict         bool
-	reader, writer *protoSchema
+	reader, writer *File
 	messages       map[protoreflect.FullName]bool // reached
 	queue          []protoreflect.FullName        // reached and not compared yet
 	enums          map[enumPair]bool
 }
 
 // reach has a message compared, once: types may refer to each other in circles.
-func (p *protoComparison) reach(name protoreflect.FullName) {
+func (p *comparison) reach(name protoreflect.FullName) {
 	if !p.messages[name] {
 		p.messages[name] = true
 		p.queue = append(p.queue, name)
@@ -68,12 +64,12 @@ func (p *protoComparison) reach(name protoreflect.FullName) {
 }
 
 // message compares the messages of a name.
-func (p *protoComparison) message(name protoreflect.FullName) []string {
+func (p *comparison) message(name protoreflect.FullName) []string {
 	m := messagePair{
-		protoComparison: p,
-		name:            name,
-		reader:          p.reader.message(name),
-		writer:          p.writer.message(name),
+		comparison: p,
+		name:       name,
+		reader:     p.reader.message(name),
+		writer:     p.writer.message(name),
 	}
 	switch {
 	case m.writer == nil:
@@ -91,7 +87,7 @@ func (p *protoComparison) message(name protoreflect.FullName) []string {
 
 // messagePair is a message of both schemas.
 type messagePair struct {
-	*protoComparison
+	*comparison
 	name                       protoreflect.FullName
 	reader, writer             protoreflect.MessageDescriptor
 	readerFields, writerFields fieldTable
@@ -204,7 +200,7 @@ func (m *messagePair) required() {
 // reserved looks for what the later schema uses against the earlier one's word.
 // The other way around it is how a field is removed.
 func (m *messagePair) reserved() {
-	if m.protoComparison.reader.age < m.protoComparison.writer.age {
+	if m.comparison.reader.age < m.comparison.writer.age {
 		return
 	}
 	for _, read := range m.readerFields.all {

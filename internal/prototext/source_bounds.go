@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ const (
 
 // checkNesting looks at the brackets and names of a source text before the
 // parser does.
-func (c *protoCompiler) checkNesting(path, text string) error {
+func (c *compiler) checkNesting(path, text string) error {
 	fail := func(offset int, format string, limit int) error {
 		before := text[:offset]
 		err := c.at(path, fmt.Sprintf(format, limit), nil)
@@ -96,16 +96,16 @@ func endOfComment(text string, start int) int {
 	return start + 2 + length + len(end) - 1
 }
 
-// protoNames adds up the full names of a file, and what else is written once
+// nameBudget adds up the full names of a file, and what else is written once
 // and kept many times.
-type protoNames struct {
+type nameBudget struct {
 	left int // bytes that they may still have
 }
 
 // checkProtoNames refuses a file that unfolds out of proportion to its size in
 // bytes.
 func checkProtoNames(file *descriptorpb.FileDescriptorProto, size int) error {
-	n := &protoNames{left: 1<<20 + 16*size}
+	n := &nameBudget{left: 1<<20 + 16*size}
 	if parts := 1 + strings.Count(file.GetPackage(), "."); parts > maxProtoDepth {
 		return fmt.Errorf("the package has more than %d parts", maxProtoDepth)
 	}
@@ -134,7 +134,7 @@ func checkProtoNames(file *descriptorpb.FileDescriptorProto, size int) error {
 }
 
 // element counts one name in a scope of some length.
-func (n *protoNames) element(scope int, name string) error {
+func (n *nameBudget) element(scope int, name string) error {
 	length := scope + 1 + len(name)
 	if length > maxProtoName {
 		return fmt.Errorf("the full name of %.40q is longer than %d bytes", name, maxProtoName)
@@ -145,7 +145,7 @@ func (n *protoNames) element(scope int, name string) error {
 	return nil
 }
 
-func (n *protoNames) fields(scope int, fields []*descriptorpb.FieldDescriptorProto) error {
+func (n *nameBudget) fields(scope int, fields []*descriptorpb.FieldDescriptorProto) error {
 	for _, field := range fields {
 		if err := n.element(scope, field.GetName()); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (n *protoNames) fields(scope int, fields []*descriptorpb.FieldDescriptorPro
 	return nil
 }
 
-func (n *protoNames) enum(scope int, enum *descriptorpb.EnumDescriptorProto) error {
+func (n *nameBudget) enum(scope int, enum *descriptorpb.EnumDescriptorProto) error {
 	if err := n.element(scope, enum.GetName()); err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (n *protoNames) enum(scope int, enum *descriptorpb.EnumDescriptorProto) err
 	return nil
 }
 
-func (n *protoNames) message(scope int, message *descriptorpb.DescriptorProto, depth int) error {
+func (n *nameBudget) message(scope int, message *descriptorpb.DescriptorProto, depth int) error {
 	if depth > maxProtoDepth {
 		return fmt.Errorf("messages are nested more than %d deep", maxProtoDepth)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 )
 
 // statements writes the options of a declaration, a line each.
-func (p *protoPrinter) statements(d protoreflect.Descriptor) {
+func (p *printer) statements(d protoreflect.Descriptor) {
 	for _, option := range p.optionList(d) {
 		p.line("option ", option, ";")
 	}
@@ -26,7 +26,7 @@ func (p *protoPrinter) statements(d protoreflect.Descriptor) {
 
 // brackets returns the options of a declaration in one line, in the form that
 // fields, values and ranges have.
-func (p *protoPrinter) brackets(options []string) string {
+func (p *printer) brackets(options []string) string {
 	if len(options) == 0 {
 		return ""
 	}
@@ -35,7 +35,7 @@ func (p *protoPrinter) brackets(options []string) string {
 
 // fieldOptions returns the options of a field with its default and its JSON name,
 // which are written like options.
-func (p *protoPrinter) fieldOptions(field protoreflect.FieldDescriptor) []string {
+func (p *printer) fieldOptions(field protoreflect.FieldDescriptor) []string {
 	var list []string
 	if field.HasDefault() {
 		value := ""
@@ -69,13 +69,13 @@ func defaultJSONName(name string) string {
 }
 
 // optionList returns the options of a declaration as "name = value".
-func (p *protoPrinter) optionList(d protoreflect.Descriptor) []string {
+func (p *printer) optionList(d protoreflect.Descriptor) []string {
 	return p.options(d.Options(), d.FullName())
 }
 
 // options returns options by their number, repeated ones once for each element.
 // The scope is where their names are looked up.
-func (p *protoPrinter) options(message protoreflect.ProtoMessage, scope protoreflect.FullName) []string {
+func (p *printer) options(message protoreflect.ProtoMessage, scope protoreflect.FullName) []string {
 	if message == nil {
 		return nil
 	}
@@ -115,7 +115,7 @@ func setFields(message protoreflect.Message) []protoreflect.FieldDescriptor {
 // resolve returns options with their extensions as the file's imports declare
 // them. In a descriptor they may be of any type, or bytes that nobody has looked
 // at.
-func (p *protoPrinter) resolve(options protoreflect.Message) protoreflect.Message {
+func (p *printer) resolve(options protoreflect.Message) protoreflect.Message {
 	custom := len(options.GetUnknown()) > 0
 	options.Range(func(field protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
 		custom = custom || field.IsExtension() || field.Message() != nil
@@ -138,7 +138,7 @@ func (p *protoPrinter) resolve(options protoreflect.Message) protoreflect.Messag
 
 // value returns a value as source writes it. Elements of lists are values of
 // their own.
-func (p *protoPrinter) value(field protoreflect.FieldDescriptor, value protoreflect.Value) string {
+func (p *printer) value(field protoreflect.FieldDescriptor, value protoreflect.Value) string {
 	switch field.Kind() {
 	case protoreflect.StringKind:
 		return quoteProto(value.String(), true)
@@ -160,7 +160,7 @@ func (p *protoPrinter) value(field protoreflect.FieldDescriptor, value protorefl
 }
 
 // literal returns a message in braces, its fields by number.
-func (p *protoPrinter) literal(message protoreflect.Message) string {
+func (p *printer) literal(message protoreflect.Message) string {
 	var members []string
 	add := func(field protoreflect.FieldDescriptor, value string) {
 		members = append(members, field.TextName()+": "+value)
@@ -187,7 +187,7 @@ func (p *protoPrinter) literal(message protoreflect.Message) string {
 }
 
 // entries returns the entries of a map, sorted.
-func (p *protoPrinter) entries(field protoreflect.FieldDescriptor, entries protoreflect.Map) []string {
+func (p *printer) entries(field protoreflect.FieldDescriptor, entries protoreflect.Map) []string {
 	var list []string
 	entries.Range(func(key protoreflect.MapKey, value protoreflect.Value) bool {
 		list = append(list, fmt.Sprintf("{ key: %s, value: %s }", p.value(field.MapKey(), key.Value()), p.value(field.MapValue(), value)))
@@ -248,7 +248,7 @@ func quoteProto(value string, text bool) string {
 // optionName writes the name of a custom option. It is looked up from the scope
 // outwards, so a name whose first part means something else in between begins
 // with a dot.
-func (p *protoPrinter) optionName(name, scope protoreflect.FullName) string {
+func (p *printer) optionName(name, scope protoreflect.FullName) string {
 	first, _, _ := strings.Cut(string(name), ".")
 	for ; scope != ""; scope = scope.Parent() {
 		if p.scope().names[scope.Append(protoreflect.Name(first))] {
@@ -258,22 +258,22 @@ func (p *protoPrinter) optionName(name, scope protoreflect.FullName) string {
 	return "(" + string(name) + ")"
 }
 
-func (p *protoPrinter) scope() *protoScope {
+func (p *printer) scope() *scope {
 	if p.known == nil {
-		p.known = &protoScope{names: make(map[protoreflect.FullName]bool), files: make(map[string]bool)}
+		p.known = &scope{names: make(map[protoreflect.FullName]bool), files: make(map[string]bool)}
 		p.known.addFile(p.file)
 	}
 	return p.known
 }
 
-// protoScope is what a file and its imports declare.
-type protoScope struct {
+// scope is what a file and its imports declare.
+type scope struct {
 	names      map[protoreflect.FullName]bool
 	extensions protoregistry.Types
 	files      map[string]bool
 }
 
-func (s *protoScope) addFile(file protoreflect.FileDescriptor) {
+func (s *scope) addFile(file protoreflect.FileDescriptor) {
 	if s.files[file.Path()] {
 		return
 	}
@@ -297,7 +297,7 @@ func (s *protoScope) addFile(file protoreflect.FileDescriptor) {
 	}
 }
 
-func (s *protoScope) addDeclarations(scope protoDeclarations) {
+func (s *scope) addDeclarations(scope declarations) {
 	for i := range scope.Enums().Len() {
 		enum := scope.Enums().Get(i)
 		s.names[enum.FullName()] = true

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"cmp"
@@ -156,7 +156,7 @@ func importsOf(tb rapid.TB, file protoreflect.FileDescriptor, into map[string]st
 	tb.Helper()
 	for i := range file.Imports().Len() {
 		imported := file.Imports().Get(i)
-		if _, ok := into[imported.Path()]; !ok && standardProto(imported.Path()) == nil {
+		if _, ok := into[imported.Path()]; !ok && Standard(imported.Path()) == nil {
 			into[imported.Path()] = serialized(tb, imported)
 			importsOf(tb, imported, into)
 		}
@@ -167,8 +167,8 @@ func importsOf(tb rapid.TB, file protoreflect.FileDescriptor, into map[string]st
 // checkPrint prints a file, compiles the text, and compares.
 func checkPrint(tb rapid.TB, file protoreflect.FileDescriptor) string {
 	tb.Helper()
-	text := PrintProtoFile(file)
-	again, err := parseProtoFile(context.Background(), text, importsOf(tb, file, make(map[string]string)))
+	text := Print(file)
+	again, err := Compile(context.Background(), text, importsOf(tb, file, make(map[string]string)))
 	if err != nil {
 		tb.Fatalf("%v in:\n%s", err, text)
 	}
@@ -183,7 +183,7 @@ func comparePrinted(tb rapid.TB, file, again protoreflect.FileDescriptor, text s
 	if diff := gocmp.Diff(meaning(tb, file, types), meaning(tb, again, types), protocmp.Transform(), cmpopts.EquateNaNs()); diff != "" {
 		tb.Fatalf("compiled text mismatch (-file +text):\n%s\n%s", diff, text)
 	}
-	if diff := gocmp.Diff(text, PrintProtoFile(again)); diff != "" {
+	if diff := gocmp.Diff(text, Print(again)); diff != "" {
 		tb.Fatalf("second text mismatch (-first +second):\n%s", diff)
 	}
 }
@@ -194,7 +194,7 @@ func TestPrintedWellKnownFilesCompileToThemselves(t *testing.T) {
 		"java_features", "source_context", "struct", "timestamp", "type", "wrappers",
 	} {
 		t.Run(path, func(t *testing.T) {
-			checkPrint(t, standardProto("google/protobuf/"+path+".proto"))
+			checkPrint(t, Standard("google/protobuf/"+path+".proto"))
 		})
 	}
 }

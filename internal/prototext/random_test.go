@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"fmt"
@@ -74,7 +74,7 @@ type protoCorpus struct {
 
 func newProtoCorpus(tb testing.TB) protoCorpus {
 	tb.Helper()
-	file := mustParseProto(tb, customOptions, nil)
+	file := MustParseProto(tb, customOptions, nil)
 	fd := protodesc.ToFileDescriptorProto(file)
 	fd.Name = proto.String("opt.proto")
 	file, err := protodesc.NewFile(fd, protoregistry.GlobalFiles)
@@ -83,7 +83,7 @@ func newProtoCorpus(tb testing.TB) protoCorpus {
 	}
 	c := protoCorpus{new(protoregistry.Files), make(map[protoreflect.FullName][]protoreflect.ExtensionType)}
 	for _, file := range []protoreflect.FileDescriptor{
-		standardProto("google/protobuf/descriptor.proto"), standardProto("google/protobuf/any.proto"), file,
+		Standard("google/protobuf/descriptor.proto"), Standard("google/protobuf/any.proto"), file,
 	} {
 		if err := c.files.RegisterFile(file); err != nil {
 			tb.Fatal(err)

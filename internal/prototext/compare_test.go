@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,8 +35,8 @@ func TestProtobufFilesAreCompatibleWithThemselvesAndWithMoreFields(t *testing.T)
 	rapid.Check(t, func(rt *rapid.T) {
 		edition := rapid.SampledFrom(allEditions).Draw(rt, "edition")
 		file, _, fd := corpus.draw(rt, edition)
-		if got := strictProtobuf(file, file, Full); got != nil {
-			rt.Fatalf("%s\ndoes not read itself: %q", PrintProtoFile(file), got)
+		if got := strictBothWays(file, file); got != nil {
+			rt.Fatalf("%s\ndoes not read itself: %q", Print(file), got)
 		}
 		for i, message := range allMessages(fd.MessageType) {
 			added := &descriptorpb.FieldDescriptorProto{
@@ -51,15 +50,26 @@ func TestProtobufFilesAreCompatibleWithThemselvesAndWithMoreFields(t *testing.T)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if got := strictProtobuf(file, grown, Full); got != nil {
-			rt.Fatalf("%s\nis not compatible with one field less: %q", PrintProtoFile(grown), got)
+		if got := strictBothWays(file, grown); got != nil {
+			rt.Fatalf("%s\nis not compatible with one field less: %q", Print(grown), got)
 		}
 	})
 }
 
-func strictProtobuf(previous, candidate protoreflect.FileDescriptor, mode CompatibilityMode) []string {
-	c := protoCompatibility{strict: true}
-	return checkHistory([]*protoSchema{newProtoSchema(previous, 0)}, newProtoSchema(candidate, 1), mode, c.violations).Incompatibilities
+// strictProtobuf lists why reader cannot read what writer wrote, where reader is
+// the later of the two with later.
+func strictProtobuf(reader, writer protoreflect.FileDescriptor, later bool) []string {
+	readerAge := 0
+	if later {
+		readerAge = 1
+	}
+	return Violations(NewFile(reader, readerAge), NewFile(writer, 1-readerAge), true)
+}
+
+// strictBothWays lists why two files, the second of which is the later one,
+// cannot read each other's messages.
+func strictBothWays(previous, candidate protoreflect.FileDescriptor) []string {
+	return append(strictProtobuf(candidate, previous, true), strictProtobuf(previous, candidate, false)...)
 }
 
 // drawChange changes a few fields. The result may be invalid.
@@ -106,10 +116,8 @@ func TestCompatibleProtobufReadersReadWhatWasWritten(t *testing.T) {
 		if err != nil {
 			return // the change is not a file
 		}
-		backward, forward := strictProtobuf(first, second, Backward), strictProtobuf(second, first, Forward)
-		for i := range forward {
-			forward[i] = strings.Replace(forward[i], "FORWARD", "BACKWARD", 1)
-		}
+		backward := strictProtobuf(second, first, true)
+		forward := strictProtobuf(second, first, false)
 		if diff := cmp.Diff(backward, forward); diff != "" {
 			rt.Fatalf("the directions differ (-backward +forward):\n%s", diff)
 		}
@@ -118,19 +126,19 @@ func TestCompatibleProtobufReadersReadWhatWasWritten(t *testing.T) {
 			return
 		}
 		compatible++
-		for _, message := range newProtoSchema(first, 0).declared() {
+		for _, message := range NewFile(first, 0).declared() {
 			written := dynamicpb.NewMessage(message)
 			m.setFields(written, 3)
 			data, err := proto.MarshalOptions{AllowPartial: true}.Marshal(written)
 			if err != nil {
 				continue // text that is not UTF-8
 			}
-			read := dynamicpb.NewMessage(newProtoSchema(second, 1).message(message.FullName()))
+			read := dynamicpb.NewMessage(NewFile(second, 1).message(message.FullName()))
 			if err := (proto.UnmarshalOptions{AllowPartial: true}).Unmarshal(data, read); err != nil {
 				rt.Fatalf("%x of %s: %v", data, message.FullName(), err)
 			}
 			if lost := lostValue(written, read); lost != "" {
-				rt.Fatalf("%s of\n%s\nis not read by\n%s", lost, PrintProtoFile(first), PrintProtoFile(second))
+				rt.Fatalf("%s of\n%s\nis not read by\n%s", lost, Print(first), Print(second))
 			}
 		}
 	})

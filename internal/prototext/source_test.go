@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package prototext
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func mustParseProto(tb testing.TB, text string, imports map[string]string) protoreflect.FileDescriptor {
+func MustParseProto(tb testing.TB, text string, imports map[string]string) protoreflect.FileDescriptor {
 	tb.Helper()
-	file, err := parseProtoFile(tb.Context(), text, imports)
+	file, err := Compile(tb.Context(), text, imports)
 	if err != nil {
 		tb.Fatalf("%v in:\n%s", err, text)
 	}
@@ -51,15 +51,15 @@ message Order {
   map<string, money.Money> extras = 4;
 }`
 	source := map[string]string{"money.proto": money, "base.proto": base}
-	moneyFile := mustParseProto(t, money, source)
+	moneyFile := MustParseProto(t, money, source)
 	for name, imports := range map[string]map[string]string{
 		"texts":      source,
-		"serialized": {"money.proto": serialized(t, moneyFile), "base.proto": serialized(t, mustParseProto(t, base, nil))},
+		"serialized": {"money.proto": serialized(t, moneyFile), "base.proto": serialized(t, MustParseProto(t, base, nil))},
 		"mixed":      {"money.proto": serialized(t, moneyFile), "base.proto": base},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := mustParseProto(t, text, imports)
-			for _, again := range []protoreflect.FileDescriptor{file, mustParseProto(t, serialized(t, file), imports)} {
+			file := MustParseProto(t, text, imports)
+			for _, again := range []protoreflect.FileDescriptor{file, MustParseProto(t, serialized(t, file), imports)} {
 				order := again.Messages().ByName("Order")
 				message := dynamicpb.NewMessage(order)
 				at := message.NewField(order.Fields().ByName("at")).Message()
@@ -85,31 +85,31 @@ func TestProtobufSourceErrorsNameThePlace(t *testing.T) {
 	for _, tc := range []struct {
 		name, text string
 		imports    map[string]string
-		want       ProtobufSchemaError
+		want       SchemaError
 		message    string
 	}{
-		{"syntax", "syntax = \"proto3\";\nmessage A {", nil, ProtobufSchemaError{Line: 2, Column: 12}, `2:12: syntax error: unexpected $end`},
-		{"unknown type", "syntax = \"proto3\";\nmessage A { B b = 1; }", nil, ProtobufSchemaError{Line: 2, Column: 13}, `2:13: field A.b: unknown type B`},
-		{"missing import", "syntax = \"proto3\";\nimport \"b.proto\";", nil, ProtobufSchemaError{Line: 2, Column: 8, MissingImport: "b.proto"},
+		{"syntax", "syntax = \"proto3\";\nmessage A {", nil, SchemaError{Line: 2, Column: 12}, `2:12: syntax error: unexpected $end`},
+		{"unknown type", "syntax = \"proto3\";\nmessage A { B b = 1; }", nil, SchemaError{Line: 2, Column: 13}, `2:13: field A.b: unknown type B`},
+		{"missing import", "syntax = \"proto3\";\nimport \"b.proto\";", nil, SchemaError{Line: 2, Column: 8, MissingImport: "b.proto"},
 			`2:8: import "b.proto" is neither a well-known file nor a reference of the schema`},
 		{"missing import of an import", `import "a.proto";`, map[string]string{"a.proto": `import "b.proto";`},
-			ProtobufSchemaError{File: "a.proto", Line: 1, Column: 8, MissingImport: "b.proto"},
+			SchemaError{File: "a.proto", Line: 1, Column: 8, MissingImport: "b.proto"},
 			`a.proto:1:8: import "b.proto" is neither a well-known file nor a reference of the schema`},
-		{"import of itself", `import "schema.proto";`, nil, ProtobufSchemaError{Line: 1, Column: 8, MissingImport: "schema.proto"},
+		{"import of itself", `import "schema.proto";`, nil, SchemaError{Line: 1, Column: 8, MissingImport: "schema.proto"},
 			`1:8: import "schema.proto" is neither a well-known file nor a reference of the schema`},
 		{"import cycle", `import "a.proto";`, map[string]string{"a.proto": `import "b.proto";`, "b.proto": ` import "a.proto";`},
-			ProtobufSchemaError{File: "b.proto", Line: 1, Column: 9}, `b.proto:1:9: import "a.proto" closes a cycle of imports`},
-		{"error in an import", `import "a.proto";`, map[string]string{"a.proto": "\nmessage {}"}, ProtobufSchemaError{File: "a.proto", Line: 2, Column: 9},
+			SchemaError{File: "b.proto", Line: 1, Column: 9}, `b.proto:1:9: import "a.proto" closes a cycle of imports`},
+		{"error in an import", `import "a.proto";`, map[string]string{"a.proto": "\nmessage {}"}, SchemaError{File: "a.proto", Line: 2, Column: 9},
 			`a.proto:2:9: syntax error: unexpected '{'`},
-		{"same name twice", `import "a.proto"; message A {}`, map[string]string{"a.proto": "message A {}"}, ProtobufSchemaError{Line: 1, Column: 27},
+		{"same name twice", `import "a.proto"; message A {}`, map[string]string{"a.proto": "message A {}"}, SchemaError{Line: 1, Column: 27},
 			`1:27: symbol "A" already defined at a.proto:1:9`},
-		{"option", "message A {}\noption (x.y) = 1;", nil, ProtobufSchemaError{Line: 2, Column: 8}, `2:8: unknown extension x.y`},
-		{"neither text nor descriptor", "AAAA", nil, ProtobufSchemaError{}, `neither source text nor a serialized descriptor: proto: cannot parse invalid wire-format data`},
-		{"descriptor of nothing", "CgF4GgF4", nil, ProtobufSchemaError{MissingImport: "x"}, `import "x" is neither a well-known file nor a reference of the schema`},
+		{"option", "message A {}\noption (x.y) = 1;", nil, SchemaError{Line: 2, Column: 8}, `2:8: unknown extension x.y`},
+		{"neither text nor descriptor", "AAAA", nil, SchemaError{}, `neither source text nor a serialized descriptor: proto: cannot parse invalid wire-format data`},
+		{"descriptor of nothing", "CgF4GgF4", nil, SchemaError{MissingImport: "x"}, `import "x" is neither a well-known file nor a reference of the schema`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := parseProtoFile(t.Context(), tc.text, tc.imports)
-			got, ok := errors.AsType[*ProtobufSchemaError](err)
+			_, err := Compile(t.Context(), tc.text, tc.imports)
+			got, ok := errors.AsType[*SchemaError](err)
 			if !ok {
 				t.Fatalf("error is %v", err)
 			}
@@ -127,14 +127,14 @@ func TestProtobufSourceErrorsNameThePlace(t *testing.T) {
 func TestProtobufSourceEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := parseProtoFile(ctx, `import "a.proto";`, map[string]string{"a.proto": ""}); err != context.Canceled {
+	if _, err := Compile(ctx, `import "a.proto";`, map[string]string{"a.proto": ""}); err != context.Canceled {
 		t.Errorf("error is %v", err)
 	}
 }
 
 func TestProtobufSourceMayHaveTheNameOfTheSchemaAmongItsImports(t *testing.T) {
 	imports := map[string]string{"schema.proto": `message A {}`, "_schema.proto": ``}
-	file := mustParseProto(t, `import "schema.proto"; message B { optional A a = 1; }`, imports)
+	file := MustParseProto(t, `import "schema.proto"; message B { optional A a = 1; }`, imports)
 	if got := file.Messages().Get(0).Fields().Get(0).Message().FullName(); got != "A" {
 		t.Errorf("type is %s", got)
 	}
@@ -163,7 +163,7 @@ func TestProtobufSourceIsBounded(t *testing.T) {
 		{"size", strings.Repeat(" ", 9<<20), "more than 8388608 bytes of Protobuf source"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := parseProtoFile(t.Context(), tc.text, nil)
+			_, err := Compile(t.Context(), tc.text, nil)
 			if tc.want == "" {
 				if err != nil {
 					t.Errorf("error is %v", err)
@@ -179,7 +179,7 @@ func TestProtobufSourceIsBounded(t *testing.T) {
 	for i := range 200 {
 		chain[fmt.Sprintf("%d.proto", i)] = fmt.Sprintf(`import "%d.proto";`, i+1)
 	}
-	if _, err := parseProtoFile(t.Context(), chain["0.proto"], chain); err == nil || err.Error() != "100.proto: imports are nested more than 100 deep" {
+	if _, err := Compile(t.Context(), chain["0.proto"], chain); err == nil || err.Error() != "100.proto: imports are nested more than 100 deep" {
 		t.Errorf("error is %v", err)
 	}
 }
@@ -200,14 +200,9 @@ message Order {
 `
 
 func TestFilesThatRegistriesHaveNeedNoReference(t *testing.T) {
-	cache := offlineCache(t)
-	s, err := NewDynamicProtobufSerde(connectSource, "shop.Order", cache, RoleValue)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cache.SeedWriterSchema(1, connectSource)
-	got, err := s.Deserialize("t", Encode(1, []byte("\x00\x0a\x05\x0a\x01\x05\x18\x02\x12\x05\x08\xea\x0f\x18\x1e")))
-	if err != nil {
+	order := MustParseProto(t, connectSource, nil)
+	got := dynamicpb.NewMessage(order.Messages().ByName("Order"))
+	if err := proto.Unmarshal([]byte("\x0a\x05\x0a\x01\x05\x18\x02\x12\x05\x08\xea\x0f\x18\x1e"), got); err != nil {
 		t.Fatal(err)
 	}
 	const want = `{"price":{"value":"BQ==","scale":2},"day":{"year":2026,"day":30}}`
@@ -215,8 +210,8 @@ func TestFilesThatRegistriesHaveNeedNoReference(t *testing.T) {
 	if err != nil || strings.ReplaceAll(string(data), " ", "") != want {
 		t.Errorf("read %s, %v, want %s", data, err, want)
 	}
-	printed := PrintProtoFile(s.local.file)
-	if again, err := parseProtobuf(printed, nil); err != nil || PrintProtoFile(again) != printed {
+	printed := Print(order)
+	if again, err := Compile(t.Context(), printed, nil); err != nil || Print(again) != printed {
 		t.Errorf("the printed text does not compile to itself: %v\n%s", err, printed)
 	}
 	if !strings.Contains(printed, `option (.confluent.message_meta) = {`) && !strings.Contains(printed, `option (confluent.message_meta) = {`) {
@@ -224,18 +219,15 @@ func TestFilesThatRegistriesHaveNeedNoReference(t *testing.T) {
 	}
 
 	// A reference of the same name is what the schema means.
-	file, err := parseProtobuf(`syntax = "proto3"; import "google/type/date.proto"; message M { google.type.Date day = 1; }`, []Reference{
-		{Name: "google/type/date.proto", Schema: `syntax = "proto3"; package google.type; message Date { string text = 1; }`},
+	file := MustParseProto(t, `syntax = "proto3"; import "google/type/date.proto"; message M { google.type.Date day = 1; }`, map[string]string{
+		"google/type/date.proto": `syntax = "proto3"; package google.type; message Date { string text = 1; }`,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if date := file.Messages().Get(0).Fields().Get(0).Message(); date.Fields().ByName("text") == nil {
 		t.Errorf("the reference is not used: %v", date)
 	}
 	for _, path := range []string{"google/type/none.proto", "../schema.go", "google//type/date.proto", "", "google"} {
-		_, err := parseProtobuf(`import "`+path+`"; message M {}`, nil)
-		if _, ok := errors.AsType[*ProtobufSchemaError](err); !ok {
+		_, err := Compile(t.Context(), `import "`+path+`"; message M {}`, nil)
+		if _, ok := errors.AsType[*SchemaError](err); !ok {
 			t.Errorf("import of %q: error is %v", path, err)
 		}
 	}
