@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnarschema
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/krabka-io/krabka-streams-go/columnar"
+	"github.com/krabka-io/krabka-streams-go/schema"
+)
+
+// Encode makes a record of each row: the payload columns under the schema that
+// the topic's subject has resolved to, with key, timestamp and headers from the
+// metadata columns, or the key from the columns of [WithKey]. A row that
+// [columnar.TombstoneColumn] marks has no value.
+//
+// Columns are found by name; others are ignored. Columns that cannot be written
+// are a [*MismatchError] and a value that cannot is a [columnar.RowError] with a
+// [schema.SerializeError]. A subject without an id is a
+// [schema.UnresolvedSubjectError]: RegisterSubject and
+// [schema.SchemaCache.Prewarm] come first.
+//
+// The keys and values that are written lie in one piece of memory, which the
+// caller owns.
+func (c *recordCodec) Encode(topic string, batch arrow.RecordBatch) ([]columnar.ProduceRecord, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	payload := columnar.PayloadBatch(batch)
+	defer payload.Release()
+	value, err := c.value.writer(topic, payload, c.options.headers)
+	if err != nil {
+		return nil, err
+	}
+	var key *partWriter
+	if c.options.key != nil {
+		keys := keyBatch(payload, c.options.keyPrefix)
+		defer keys.Release()
+		if key, err = c.options.key.writer(topic, keys, c.options.headers); err != nil {
+			return nil, err
+		}
+	}
+	w := batchWriter{
+		value: value, key: key,
+		arena: make([]byte, 0, batch.NumRows()*c.perRow.Load()*17/16),
+		parts: make([]span, 0, 2*batch.NumRows()),
+	}
+	records := make([]columnar.ProduceRecord, batch.NumRows())
+	metadata := columnar.NewRowMetadata(batch)
+	for row := range records {
+		if records[row], err = metadata.Record(row); err != nil {
+			return nil, err
+		}
+		if err := w.record(&records[row], row, metadata.Tombstone(row)); err != nil {
+			return nil, err
+		}
+	}
+	for _, part := range w.parts {
+		*part.target = w.arena[part.start:part.end:part.end]
+	}
+	if len(records) > 0 {
+		c.perRow.Store(int64(len(w.arena)/len(records)) + 1)
+	}
+	return records, nil
+}
+
+// batchWriter writes the rows of one batch.
+type batchWriter struct {
+	value, key *partWriter // key is nil where the key's bytes are a column
+	arena      []byte
+	parts      []span
+}
+
+// span is where a part of a record lies in the arena.
+type span struct {
+	target     *[]byte
+	start, end int
+}
+
+// record writes the key and the value of a row, which has no value if it is a
+// tombstone.
+func (w *batchWriter) record(record *columnar.ProduceRecord, row int, tombstone bool) error {
+	if w.key != nil {
+		record.Key = nil
+		if !w.key.null(row) {
+			if err := w.write(w.key, record, &record.Key, row); err != nil {
+				return err
+			}
+		}
+	}
+	if tombstone {
+		return nil
+	}
+	return w.write(w.value, record, &record.Value, row)
+}
+
+func (w *batchWriter) write(part *partWriter, record *columnar.ProduceRecord, target *[]byte, row int) error {
+	start := len(w.arena)
+	grown, err := part.encoder.appendRow(append(w.arena, part.prefix...), row)
+	if err != nil {
+		return &columnar.RowError{Row: row, Cause: part.frames.Failure(err)}
+	}
+	w.arena = grown
+	w.parts = append(w.parts, span{target, start, len(grown)})
+	if part.header != nil {
+		record.Headers = append(record.Headers[:len(record.Headers):len(record.Headers)], *part.header)
+	}
+	return nil
+}
+
+// keyBatch returns the columns whose names begin with prefix, without it.
+func keyBatch(payload arrow.RecordBatch, prefix string) arrow.RecordBatch {
+	var fields []arrow.Field
+	var columns []arrow.Array
+	for i, field := range payload.Schema().Fields() {
+		if len(field.Name) >= len(prefix) && field.Name[:len(prefix)] == prefix {
+			field.Name = field.Name[len(prefix):]
+			fields, columns = append(fields, field), append(columns, payload.Column(i))
+		}
+	}
+	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, payload.NumRows())
+}
+
+// writer returns what writes this part of the rows of a batch.
+func (p *part) writer(topic string, batch arrow.RecordBatch, headers bool) (*partWriter, error) {
+	frames, err := p.framer.Writer(topic)
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := frames.Plan.bind(batch)
+	if err != nil {
+		return nil, err
+	}
+	w := &partWriter{frames: frames, encoder: encoder}
+	if headers {
+		w.header = &columnar.RecordHeader{Key: p.header, Value: frames.Header}
+	} else {
+		w.prefix = frames.Prefix
+	}
+	if p.framer.Role() == schema.RoleKey {
+		w.columns = batch.Columns()
+	}
+	return w, nil
+}
+
+// partWriter writes one part of the rows of one batch.
+type partWriter struct {
+	frames  schema.FrameWriter[encodePlan]
+	encoder rowEncoder
+	prefix  []byte                 // of each payload
+	header  *columnar.RecordHeader // nil where prefix carries the schema id
+	columns []arrow.Array          // of a key
+}
+
+// null reports whether every column of a key is null.
+func (w *partWriter) null(row int) bool {
+	for _, column := range w.columns {
+		if !column.IsNull(row) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnarschema
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/krabka-io/krabka-streams-go/internal/errtext"
+)
+
+// textPrefix begins the texts of the package's errors.
+const textPrefix errtext.Prefix = "columnarschema: "
+
+var (
+	errTombstone = errors.New("record has no value; TombstoneKeep makes it a row of nulls, TombstoneSkip leaves it out")
+	errNullKey   = errors.New("record has no key")
+	errKeyCodec  = errors.New("columnarschema: the codec is for keys; give it to the codec of the values with WithKey")
+)
+
+// BatchTooLargeError says that the values of one column exceed what an Arrow
+// batch can hold, which is 2 GiB. The first Fits records of the call fit into a
+// batch and decode when they are passed alone, and so do the others.
+type BatchTooLargeError struct {
+	Topic  string
+	Column string // the first column without room
+	Fits   int
+}
+
+func (e *BatchTooLargeError) Error() string {
+	return fmt.Sprintf("columnarschema: topic %q: column %q exceeds the 2 GiB of one batch after %d records; decode fewer records at once",
+		e.Topic, e.Column, e.Fits)
+}
+
+// MismatchError says that the columns of a batch cannot be written under a
+// schema. It lists every column that does not fit.
+type MismatchError struct {
+	Columns []ColumnMismatch // at least one
+}
+
+// ColumnMismatch is one column that cannot be written.
+type ColumnMismatch struct {
+	Column string // path of the column, such as "order.items[].price"
+	Reason string
+}
+
+func (e *MismatchError) Error() string {
+	text := "columnarschema: the batch does not fit the schema"
+	for i, column := range e.Columns {
+		separator := "; "
+		if i == 0 {
+			separator = ": "
+		}
+		text += fmt.Sprintf("%scolumn %q: %s", separator, column.Column, column.Reason)
+	}
+	return text
+}
