@@ -9,6 +9,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // AggregateFunction says how the values of a group become one.
@@ -76,8 +78,8 @@ type accumulator interface {
 	build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error)
 	// encodedSize is at least what encode appends, in bytes.
 	encodedSize(groups []uint32) int
-	encode(w *snapshotWriter, groups []uint32)
-	decode(r *snapshotReader, groups int)
+	encode(w *statebytes.Writer, groups []uint32)
+	decode(r *statebytes.Reader, groups int)
 }
 
 // sideState is what an accumulator holds beside the rows.
@@ -185,13 +187,13 @@ func (s *countState) build(mem memory.Allocator, dt arrow.DataType, groups []uin
 
 func (*countState) encodedSize(groups []uint32) int { return 8 * len(groups) }
 
-func (s *countState) encode(w *snapshotWriter, groups []uint32) { s.encodeWords(w, groups, 0) }
+func (s *countState) encode(w *statebytes.Writer, groups []uint32) { s.encodeWords(w, groups, 0) }
 
-func (s *countState) decode(r *snapshotReader, groups int) {
+func (s *countState) decode(r *statebytes.Reader, groups int) {
 	s.decodeWords(r, groups, 0)
 	for group := range uint32(groups) {
 		if *s.word(group, 0) > math.MaxInt64 {
-			r.fail(errors.New("count is negative in snapshot"))
+			r.Fail(errors.New("count is negative in snapshot"))
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 var errDecimalOverflow = errors.New("decimal overflow: the value needs more than 256 bits")
@@ -214,32 +216,32 @@ func (s *decimalState) build(mem memory.Allocator, dt arrow.DataType, groups []u
 
 func (*decimalState) encodedSize(groups []uint32) int { return 5 + 33*len(groups) }
 
-func (s *decimalState) encode(w *snapshotWriter, groups []uint32) {
-	w.flag(s.scaled)
-	w.uint32(uint32(s.scale))
+func (s *decimalState) encode(w *statebytes.Writer, groups []uint32) {
+	w.Flag(s.scaled)
+	w.Uint32(uint32(s.scale))
 	for _, group := range groups {
 		number, valid := s.get(group)
-		w.flag(valid)
+		w.Flag(valid)
 		for _, word := range number.Array() {
-			w.uint64(word)
+			w.Uint64(word)
 		}
 	}
 }
 
-func (s *decimalState) decode(r *snapshotReader, groups int) {
-	s.scaled, s.scale = r.byte() != 0, int32(r.uint32())
+func (s *decimalState) decode(r *statebytes.Reader, groups int) {
+	s.scaled, s.scale = r.Byte() != 0, int32(r.Uint32())
 	if s.scale < -maxDecimalScale || s.scale > maxDecimalScale {
-		r.fail(fmt.Errorf("scale %d of decimals is out of range in snapshot", s.scale))
+		r.Fail(fmt.Errorf("scale %d of decimals is out of range in snapshot", s.scale))
 	}
-	entries := snapshotReader{data: r.take(uint64(groups) * 33)}
-	if r.err != nil {
+	entries := statebytes.NewReader(r.Take(uint64(groups) * 33))
+	if r.Err() != nil {
 		return
 	}
 	for group := range uint32(groups) {
-		valid := entries.byte() != 0
+		valid := entries.Byte() != 0
 		var words [4]uint64
 		for j := range words {
-			words[j] = uint64(entries.int64())
+			words[j] = uint64(entries.Int64())
 		}
 		if valid {
 			s.set(group, decimal256.New(words[3], words[2], words[1], words[0]))

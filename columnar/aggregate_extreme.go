@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // wordExtremeState keeps the least or the greatest value of a word kind, as an
@@ -93,9 +95,9 @@ func (s *timeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint
 
 func (*timeState) encodedSize(groups []uint32) int { return 8 * len(groups) }
 
-func (s *timeState) encode(w *snapshotWriter, groups []uint32) { s.encodeWords(w, groups, 0) }
+func (s *timeState) encode(w *statebytes.Writer, groups []uint32) { s.encodeWords(w, groups, 0) }
 
-func (s *timeState) decode(r *snapshotReader, groups int) { s.decodeWords(r, groups, 0) }
+func (s *timeState) decode(r *statebytes.Reader, groups int) { s.decodeWords(r, groups, 0) }
 
 // byteExtremeState keeps the least or the greatest text or bytes, in copies of
 // its own beside the rows. A nil value is null.
@@ -177,25 +179,25 @@ func (s *byteExtremeState) encodedSize(groups []uint32) int {
 	return size
 }
 
-func (s *byteExtremeState) encode(w *snapshotWriter, groups []uint32) {
+func (s *byteExtremeState) encode(w *statebytes.Writer, groups []uint32) {
 	for _, group := range groups {
 		value := s.current[group]
-		w.flag(value != nil)
-		w.uint64(uint64(len(value)))
+		w.Flag(value != nil)
+		w.Uint64(uint64(len(value)))
 	}
 	for _, group := range groups {
-		w.bytes(s.current[group])
+		w.Append(s.current[group])
 	}
 }
 
-func (s *byteExtremeState) decode(r *snapshotReader, groups int) {
-	heads := snapshotReader{data: r.take(uint64(groups) * 9)}
-	if r.err != nil {
+func (s *byteExtremeState) decode(r *statebytes.Reader, groups int) {
+	heads := statebytes.NewReader(r.Take(uint64(groups) * 9))
+	if r.Err() != nil {
 		return
 	}
 	for group := range groups {
-		valid := heads.byte() != 0
-		if value := r.take(uint64(heads.int64())); valid && r.err == nil {
+		valid := heads.Byte() != 0
+		if value := r.Take(uint64(heads.Int64())); valid && r.Err() == nil {
 			s.current[group] = append([]byte{}, value...)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // wideInt is a 127-bit integer, or the absence of one. Bit 0 of high says
@@ -209,9 +211,9 @@ func (s *intSumState) build(mem memory.Allocator, dt arrow.DataType, groups []ui
 
 func (*intSumState) encodedSize(groups []uint32) int { return 16 * len(groups) }
 
-func (s *intSumState) encode(w *snapshotWriter, groups []uint32) {
+func (s *intSumState) encode(w *statebytes.Writer, groups []uint32) {
 	words, stride, offset := s.rows.words, s.rows.stride, s.offset
-	out := w.extend(16 * len(groups))
+	out := w.Extend(16 * len(groups))
 	for _, group := range groups {
 		sum := words[int(group)*stride+offset:][:2]
 		binary.BigEndian.PutUint64(out[:8], sum[0])
@@ -220,9 +222,9 @@ func (s *intSumState) encode(w *snapshotWriter, groups []uint32) {
 	}
 }
 
-func (s *intSumState) decode(r *snapshotReader, groups int) {
+func (s *intSumState) decode(r *statebytes.Reader, groups int) {
 	words, stride, at := s.rows.words, s.rows.stride, s.offset
-	for in := r.take(uint64(groups) * 16); len(in) >= 16; in = in[16:] {
+	for in := r.Take(uint64(groups) * 16); len(in) >= 16; in = in[16:] {
 		words[at], words[at+1] = binary.BigEndian.Uint64(in), binary.BigEndian.Uint64(in[8:])
 		at += stride
 	}
@@ -256,9 +258,9 @@ func (c *nullableCell) column(kind valueKind, groups []uint32, scratch *[]int64)
 
 func (*nullableCell) encodedSize(groups []uint32) int { return 9 * len(groups) }
 
-func (c *nullableCell) encode(w *snapshotWriter, groups []uint32) {
+func (c *nullableCell) encode(w *statebytes.Writer, groups []uint32) {
 	c.encodeWords(w, groups, 0)
-	out := w.extend(len(groups))
+	out := w.Extend(len(groups))
 	for i, group := range groups {
 		out[i] = 0
 		if *c.word(group, 1) != 0 {
@@ -267,9 +269,9 @@ func (c *nullableCell) encode(w *snapshotWriter, groups []uint32) {
 	}
 }
 
-func (c *nullableCell) decode(r *snapshotReader, groups int) {
+func (c *nullableCell) decode(r *statebytes.Reader, groups int) {
 	c.decodeWords(r, groups, 0)
-	for group, flag := range r.take(uint64(groups)) {
+	for group, flag := range r.Take(uint64(groups)) {
 		if flag != 0 {
 			*c.word(uint32(group), 1) = 1
 		} else {

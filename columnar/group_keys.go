@@ -11,6 +11,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // keyColumn is one key column of all groups, in the order in which the groups
@@ -40,8 +42,8 @@ type keyColumn interface {
 	build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error)
 	// encodedSize is at least what encode appends, in bytes.
 	encodedSize(groups []uint32) int
-	encode(w *snapshotWriter, groups []uint32)
-	decode(r *snapshotReader, groups int)
+	encode(w *statebytes.Writer, groups []uint32)
+	decode(r *statebytes.Reader, groups int)
 }
 
 // newKeyColumn returns the key column of that index, without groups.
@@ -87,8 +89,8 @@ func (f keyFlag) flag(rows *groupRows, group uint32) byte {
 }
 
 // decode returns how many keys are null.
-func (f keyFlag) decode(r *snapshotReader, rows *groupRows, groups int) (nulls int) {
-	for group, flag := range r.take(uint64(groups)) {
+func (f keyFlag) decode(r *statebytes.Reader, rows *groupRows, groups int) (nulls int) {
+	for group, flag := range r.Take(uint64(groups)) {
 		if flag != 0 {
 			f.setNull(rows, uint32(group))
 			nulls++
@@ -192,8 +194,8 @@ func (k *wordKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint3
 
 func (*wordKeys) encodedSize(groups []uint32) int { return 9 * len(groups) }
 
-func (k *wordKeys) encode(w *snapshotWriter, groups []uint32) {
-	flags := w.extend(len(groups))
+func (k *wordKeys) encode(w *statebytes.Writer, groups []uint32) {
+	flags := w.Extend(len(groups))
 	clear(flags)
 	if k.hasNulls {
 		for i, group := range groups {
@@ -203,10 +205,10 @@ func (k *wordKeys) encode(w *snapshotWriter, groups []uint32) {
 	k.encodeWords(w, groups, 0)
 }
 
-func (k *wordKeys) decode(r *snapshotReader, groups int) {
+func (k *wordKeys) decode(r *statebytes.Reader, groups int) {
 	nulls := k.keyFlag.decode(r, k.rows, groups)
 	if k.hasNulls = nulls > 0; k.valueKind == anyKind && nulls < groups {
-		r.fail(errors.New("keys of no kind are not null in snapshot"))
+		r.Fail(errors.New("keys of no kind are not null in snapshot"))
 		return
 	}
 	k.decodeWords(r, groups, 0)
@@ -328,8 +330,8 @@ func (k *byteKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint3
 			if k.isNull(k.rows, groups[i]) {
 				return nil
 			}
-			reader := snapshotReader{data: k.at(groups[i])}
-			return reader.value(0)
+			reader := statebytes.NewReader(k.at(groups[i]))
+			return readValue(reader, 0)
 		})
 	}
 	return byteArray(mem, dt, len(groups), func(i int) []byte {
@@ -342,8 +344,8 @@ func (k *byteKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint3
 
 func (k *byteKeys) encodedSize(groups []uint32) int { return 9*len(groups) + len(k.data) }
 
-func (k *byteKeys) encode(w *snapshotWriter, groups []uint32) {
-	out, size := w.extend(9*len(groups)), uint64(0)
+func (k *byteKeys) encode(w *statebytes.Writer, groups []uint32) {
+	out, size := w.Extend(9*len(groups)), uint64(0)
 	flags, ends := out[:len(groups)], out[len(groups):]
 	for i, group := range groups {
 		flags[i] = k.flag(k.rows, group)
@@ -353,41 +355,41 @@ func (k *byteKeys) encode(w *snapshotWriter, groups []uint32) {
 	}
 	if size == uint64(len(k.data)) {
 		// The keys lie one behind the other in the order of groups.
-		w.bytes(k.data)
+		w.Append(k.data)
 		return
 	}
 	for _, group := range groups {
-		w.bytes(k.at(group))
+		w.Append(k.at(group))
 	}
 }
 
-func (k *byteKeys) decode(r *snapshotReader, groups int) {
+func (k *byteKeys) decode(r *statebytes.Reader, groups int) {
 	k.keyFlag.decode(r, k.rows, groups)
-	start, in := uint64(0), r.take(uint64(groups)*8)
+	start, in := uint64(0), r.Take(uint64(groups)*8)
 	for group := range uint32(len(in) / 8) {
 		end := binary.BigEndian.Uint64(in[8*group:])
 		if end < start {
-			r.fail(errors.New("a key has a negative length in snapshot"))
+			r.Fail(errors.New("a key has a negative length in snapshot"))
 			return
 		}
 		*k.word(group, 0), *k.word(group, 1) = start, end
 		start = end
 	}
-	k.data = append([]byte{}, r.take(start)...)
-	if k.isEncoded() && r.err == nil {
+	k.data = append([]byte{}, r.Take(start)...)
+	if k.isEncoded() && r.Err() == nil {
 		k.checkEncoded(r, groups)
 	}
 }
 
 // checkEncoded makes sure that encoded keys can be decoded, each to its end.
-func (k *byteKeys) checkEncoded(r *snapshotReader, groups int) {
+func (k *byteKeys) checkEncoded(r *statebytes.Reader, groups int) {
 	for group := range uint32(groups) {
 		if k.isNull(k.rows, group) {
 			continue
 		}
-		reader := snapshotReader{data: k.at(group)}
-		reader.value(0)
-		reader.end()
-		r.fail(reader.err)
+		reader := statebytes.NewReader(k.at(group))
+		readValue(reader, 0)
+		reader.End()
+		r.Fail(reader.Err())
 	}
 }

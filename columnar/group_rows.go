@@ -2,7 +2,11 @@
 
 package columnar
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
+)
 
 // groupRows holds what has a fixed size of all groups, a row of words for each.
 // Keys and aggregates of a group lie beside each other, so that a row of a batch
@@ -72,9 +76,9 @@ func (c *cell) word(group uint32, i int) *uint64 {
 }
 
 // encodeWords appends a word of each group's cell.
-func (c *cell) encodeWords(w *snapshotWriter, groups []uint32, i int) {
+func (c *cell) encodeWords(w *statebytes.Writer, groups []uint32, i int) {
 	words, stride, offset := c.rows.words, c.rows.stride, c.offset+i
-	out := w.extend(8 * len(groups))
+	out := w.Extend(8 * len(groups))
 	for _, group := range groups {
 		binary.BigEndian.PutUint64(out[:8], words[int(group)*stride+offset])
 		out = out[8:]
@@ -82,9 +86,9 @@ func (c *cell) encodeWords(w *snapshotWriter, groups []uint32, i int) {
 }
 
 // decodeWords reads a word of each group's cell.
-func (c *cell) decodeWords(r *snapshotReader, groups, i int) {
+func (c *cell) decodeWords(r *statebytes.Reader, groups, i int) {
 	words, stride, at := c.rows.words, c.rows.stride, c.offset+i
-	for in := r.take(uint64(groups) * 8); len(in) >= 8; in = in[8:] {
+	for in := r.Take(uint64(groups) * 8); len(in) >= 8; in = in[8:] {
 		words[at] = binary.BigEndian.Uint64(in)
 		at += stride
 	}

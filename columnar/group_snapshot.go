@@ -5,10 +5,11 @@ package columnar
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // Versions of the snapshot of a group-by: the first byte. Version 1 lists the
@@ -33,8 +34,6 @@ const (
 	groupSnapshotVersion  = 2
 )
 
-var snapshotTable = crc32.MakeTable(crc32.Castagnoli)
-
 // StateLayoutError says that a snapshot was taken by an operator of another
 // configuration.
 type StateLayoutError struct {
@@ -45,45 +44,26 @@ func (e *StateLayoutError) Error() string {
 	return fmt.Sprintf("state was saved by %s, and this is %s", e.Saved, e.Want)
 }
 
-// seal appends the checksum of a snapshot.
-func (w *snapshotWriter) seal() []byte {
-	w.uint32(crc32.Checksum(w.data, snapshotTable))
-	return w.data
-}
-
-// unsealed returns a snapshot without its checksum, which it verifies.
-func unsealed(snapshot []byte) ([]byte, error) {
-	end := len(snapshot) - 4
-	if end < 0 {
-		return nil, errTruncatedSnapshot
-	}
-	tail := snapshotReader{data: snapshot[end:]}
-	if tail.uint32() != crc32.Checksum(snapshot[:end], snapshotTable) {
-		return nil, errors.New("checksum does not match")
-	}
-	return snapshot[:end], nil
-}
-
 func (g *groupKernel) snapshot() ([]byte, error) {
 	s := g.state
 	groups := s.live()
-	var w snapshotWriter
-	w.byte(groupSnapshotVersion)
-	w.block([]byte(g.spec.layout()))
-	w.uint64(uint64(s.streamTime))
-	w.uint64(uint64(s.late))
+	var w statebytes.Writer
+	w.Byte(groupSnapshotVersion)
+	w.Block([]byte(g.spec.layout()))
+	w.Uint64(uint64(s.streamTime))
+	w.Uint64(uint64(s.late))
 	schema, err := encodeSchema(s.schema)
 	if err != nil {
 		return nil, fmt.Errorf("cannot snapshot groupBy state: %w", err)
 	}
-	w.block(schema)
-	w.reserve(s.encodedSize(groups))
-	w.uint32(uint32(len(groups)))
+	w.Block(schema)
+	w.Reserve(s.encodedSize(groups))
+	w.Uint32(uint32(len(groups)))
 	for _, key := range s.table.keys {
-		w.byte(byte(key.kind()))
+		w.Byte(byte(key.kind()))
 	}
 	for _, aggregate := range s.aggregates {
-		w.byte(byte(aggregate.kind()))
+		w.Byte(byte(aggregate.kind()))
 	}
 	for _, key := range s.table.keys {
 		key.encode(&w, groups)
@@ -94,7 +74,7 @@ func (g *groupKernel) snapshot() ([]byte, error) {
 	if s.times != nil {
 		s.times.encode(&w, groups)
 	}
-	return w.seal(), nil
+	return w.Seal(), nil
 }
 
 // encodedSize is at least what groups take in a snapshot, in bytes, with what stands
@@ -133,7 +113,7 @@ func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
 	case groupSnapshotVersion1:
 		return g.readVersion1(snapshot[1:])
 	case groupSnapshotVersion:
-		body, err := unsealed(snapshot)
+		body, err := statebytes.Open(snapshot)
 		if err != nil {
 			return nil, err
 		}
@@ -144,23 +124,23 @@ func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
 }
 
 func (g *groupKernel) readVersion2(body []byte) (*groupState, error) {
-	r := &snapshotReader{data: body}
-	if layout := string(r.block()); r.err == nil && layout != g.spec.layout() {
+	r := statebytes.NewReader(body)
+	if layout := string(r.Block()); r.Err() == nil && layout != g.spec.layout() {
 		return nil, &StateLayoutError{Saved: layout, Want: g.spec.layout()}
 	}
 	s := newGroupState(g.spec)
-	s.streamTime, s.late = r.int64(), r.int64()
+	s.streamTime, s.late = r.Int64(), r.Int64()
 	var err error
-	if s.schema, err = decodeSchema(r.block()); err != nil {
+	if s.schema, err = decodeSchema(r.Block()); err != nil {
 		return nil, err
 	}
 	// A group takes at least nine bytes for each key and eight for each aggregate.
-	groups := r.count(9*len(s.table.keys) + 8*len(s.aggregates))
+	groups := r.Count(9*len(s.table.keys) + 8*len(s.aggregates))
 	if groups > g.spec.limit {
 		return nil, &StateLimitError{Limit: g.spec.limit}
 	}
 	// The kinds come first, because they make the form of the rows.
-	kinds := r.take(uint64(len(s.table.keys) + len(s.aggregates)))
+	kinds := r.Take(uint64(len(s.table.keys) + len(s.aggregates)))
 	for i, kind := range kinds {
 		if valueKind(kind) > nestedKind {
 			return nil, fmt.Errorf("unknown kind of values %d in snapshot", kind)
@@ -172,8 +152,8 @@ func (g *groupKernel) readVersion2(body []byte) (*groupState, error) {
 			s.aggregates[i-len(s.table.keys)] = newAccumulator(function, valueKind(kind))
 		}
 	}
-	if r.err != nil {
-		return nil, r.err
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	if err := s.makeRows(groups); err != nil {
 		return nil, err
@@ -187,9 +167,9 @@ func (g *groupKernel) readVersion2(body []byte) (*groupState, error) {
 	if s.times != nil {
 		s.times.decode(r, groups)
 	}
-	r.end()
-	if r.err != nil {
-		return nil, r.err
+	r.End()
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	return s, s.finishRestore(groups)
 }

@@ -5,13 +5,15 @@ package columnar
 import (
 	"bytes"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-	"strings"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // FuzzGroupRestore checks that no snapshot makes an operator panic, neither
@@ -45,8 +47,8 @@ func FuzzGroupRestore(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		sealed := (&snapshotWriter{data: bytes.Clone(data)}).seal()
-		continueFrom(t, operator.fresh(), sealed, batch)
+		snapshot := sealed(data)
+		continueFrom(t, operator.fresh(), snapshot, batch)
 		continueFrom(t, simple.fresh(), data, simpleBatch)
 	})
 }
@@ -72,4 +74,11 @@ func continueFrom(t *testing.T, operator *BuiltinOp, snapshot []byte, batch arro
 	for _, result := range ctx.Take() {
 		result.Release()
 	}
+}
+
+// sealed returns a snapshot of those bytes with its checksum.
+func sealed(data []byte) []byte {
+	var w statebytes.Writer
+	w.Append(data)
+	return w.Seal()
 }

@@ -6,16 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // readVersion1 reads the older form of a snapshot: the stream time, the number
 // of groups and, for each group, its keys, with windows the bounds of the
 // window among them, and its aggregates.
 func (g *groupKernel) readVersion1(body []byte) (*groupState, error) {
-	r := &snapshotReader{data: body}
+	r := statebytes.NewReader(body)
 	s := newGroupState(g.spec)
-	s.streamTime = r.int64()
-	groups := r.count(8)
+	s.streamTime = r.Int64()
+	groups := r.Count(8)
 	if groups > g.spec.limit {
 		return nil, &StateLimitError{Limit: g.spec.limit}
 	}
@@ -24,24 +26,24 @@ func (g *groupKernel) readVersion1(body []byte) (*groupState, error) {
 		keyCount += 2
 	}
 	rows := make([][]any, 0)
-	for i := 0; i < groups && r.err == nil; i++ {
+	for i := 0; i < groups && r.Err() == nil; i++ {
 		row := make([]any, 0, keyCount+aggregateCount)
 		for _, want := range []int{keyCount, aggregateCount} {
-			if got := r.count(1); got != want && r.err == nil {
+			if got := r.Count(1); got != want && r.Err() == nil {
 				return nil, &StateLayoutError{
 					Saved: fmt.Sprintf("an operator with %d keys or aggregates", got),
 					Want:  fmt.Sprintf("one with %d", want),
 				}
 			}
 			for range want {
-				row = append(row, r.value(0))
+				row = append(row, readValue(r, 0))
 			}
 		}
 		rows = append(rows, row)
 	}
-	r.end()
-	if r.err != nil {
-		return nil, r.err
+	r.End()
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	return s, s.adoptVersion1(rows)
 }

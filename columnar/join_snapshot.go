@@ -9,6 +9,8 @@ import (
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // Versions of the snapshot of a join: the first four bytes. Version 1 lists
@@ -36,50 +38,50 @@ const (
 )
 
 func (j *joinState) snapshot() ([]byte, error) {
-	var w snapshotWriter
-	w.uint32(joinSnapshotVersion)
-	w.block([]byte(j.spec.layout()))
+	var w statebytes.Writer
+	w.Uint32(joinSnapshotVersion)
+	w.Block([]byte(j.spec.layout()))
 	var live [2][]uint32
 	used := make([]bool, j.keys.table.groups)
 	for i, side := range j.sides {
-		w.uint64(uint64(side.time))
+		w.Uint64(uint64(side.time))
 		live[i] = side.live(j.window, j.sides[1-i].time)
 		for _, row := range live[i] {
 			used[side.rows[row].key] = true
 		}
 	}
 	keys, numbers := numbered(used)
-	w.byte(byte(j.keys.kind()))
-	w.uint32(uint32(len(keys)))
+	w.Byte(byte(j.keys.kind()))
+	w.Uint32(uint32(len(keys)))
 	j.keys.table.keys[0].encode(&w, keys)
 	for i, side := range j.sides {
 		if err := side.encode(&w, live[i], numbers); err != nil {
 			return nil, fmt.Errorf("cannot snapshot join state: %w", onSide(i, err))
 		}
 	}
-	return w.seal(), nil
+	return w.Seal(), nil
 }
 
-func (s *joinSide) encode(w *snapshotWriter, rows, numbers []uint32) error {
+func (s *joinSide) encode(w *statebytes.Writer, rows, numbers []uint32) error {
 	chunks, err := s.chunksOf(rows)
 	if err != nil {
 		return err
 	}
-	w.uint32(uint32(len(rows)))
-	out := w.extend(12 * len(rows))
+	w.Uint32(uint32(len(rows)))
+	out := w.Extend(12 * len(rows))
 	times, keys := out[:8*len(rows)], out[8*len(rows):]
 	for i, row := range rows {
 		binary.BigEndian.PutUint64(times[8*i:], uint64(s.rows[row].time))
 		binary.BigEndian.PutUint32(keys[4*i:], numbers[s.rows[row].key])
 	}
-	w.uint32(uint32(len(chunks)))
+	w.Uint32(uint32(len(chunks)))
 	serde := NewIPCSerde(stateMemory)
 	for _, chunk := range chunks {
 		stream, err := serde.Serialize("", chunk.batch)
 		if err != nil {
 			return err
 		}
-		w.block(stream)
+		w.Block(stream)
 	}
 	return nil
 }
@@ -98,22 +100,22 @@ func (j *joinState) restore(snapshot []byte) error {
 }
 
 func (j *joinState) readSnapshot(snapshot []byte) (*joinContent, error) {
-	r := &snapshotReader{data: snapshot}
+	r := statebytes.NewReader(snapshot)
 	var content *joinContent
 	var err error
-	switch version := r.uint32(); {
-	case r.err == nil && version == joinSnapshotVersion1:
+	switch version := r.Uint32(); {
+	case r.Err() == nil && version == joinSnapshotVersion1:
 		content, err = j.readVersion1(r)
-	case r.err == nil && version == joinSnapshotVersion:
+	case r.Err() == nil && version == joinSnapshotVersion:
 		var body []byte
-		if body, err = unsealed(snapshot); err == nil {
-			content, err = j.readVersion2(&snapshotReader{data: body[4:]})
+		if body, err = statebytes.Open(snapshot); err == nil {
+			content, err = j.readVersion2(statebytes.NewReader(body[4:]))
 		}
 	default:
 		return nil, errors.New("unsupported join snapshot version")
 	}
 	switch {
-	case errors.Is(err, errTrailingBytes):
+	case errors.Is(err, statebytes.ErrTrailingBytes):
 		return nil, errors.New("trailing bytes in join snapshot")
 	case err != nil:
 		return nil, fmt.Errorf("cannot restore join state: %w", err)
@@ -125,27 +127,27 @@ func (j *joinState) readSnapshot(snapshot []byte) (*joinContent, error) {
 	return content, nil
 }
 
-func (j *joinState) readVersion2(r *snapshotReader) (*joinContent, error) {
-	if layout := string(r.block()); r.err == nil && layout != j.spec.layout() {
+func (j *joinState) readVersion2(r *statebytes.Reader) (*joinContent, error) {
+	if layout := string(r.Block()); r.Err() == nil && layout != j.spec.layout() {
 		return nil, &StateLayoutError{Saved: layout, Want: j.spec.layout()}
 	}
 	c := j.newContent()
 	for _, side := range c.sides {
-		side.time = r.int64()
+		side.time = r.Int64()
 	}
-	kind := valueKind(r.byte())
+	kind := valueKind(r.Byte())
 	if kind > nestedKind {
 		return nil, fmt.Errorf("unknown kind of keys %d in snapshot", kind)
 	}
-	keys := r.count(9)
-	if r.err != nil {
-		return nil, r.err
+	keys := r.Count(9)
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	c.keys.arrange(kind)
 	c.keys.table.rows.grow(keys)
 	c.keys.table.keys[0].decode(r, keys)
-	if r.err != nil {
-		return nil, r.err
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	if err := c.keys.table.index(keys); err != nil {
 		return nil, err
@@ -155,9 +157,9 @@ func (j *joinState) readVersion2(r *snapshotReader) (*joinContent, error) {
 			return nil, onSide(i, err)
 		}
 	}
-	r.end()
-	if r.err != nil {
-		return nil, r.err
+	r.End()
+	if r.Err() != nil {
+		return nil, r.Err()
 	}
 	for i, name := range []string{j.spec.LeftKey, j.spec.RightKey} {
 		c.types[i] = c.sides[i].typeOf(name)
@@ -173,14 +175,14 @@ func (j *joinState) readVersion2(r *snapshotReader) (*joinContent, error) {
 	return &c, nil
 }
 
-func (s *joinSide) decode(r *snapshotReader, keys, limit int) error {
-	rows := r.count(12)
+func (s *joinSide) decode(r *statebytes.Reader, keys, limit int) error {
+	rows := r.Count(12)
 	if limit > 0 && rows > limit {
 		return &StateLimitError{Limit: limit}
 	}
-	times, numbers := r.take(uint64(rows)*8), r.take(uint64(rows)*4)
-	if r.err != nil {
-		return r.err
+	times, numbers := r.Take(uint64(rows)*8), r.Take(uint64(rows)*4)
+	if r.Err() != nil {
+		return r.Err()
 	}
 	s.rows = make([]joinRow, rows)
 	for row := range s.rows {
@@ -191,8 +193,8 @@ func (s *joinSide) decode(r *snapshotReader, keys, limit int) error {
 		s.rows[row] = joinRow{time: int64(binary.BigEndian.Uint64(times[8*row:])), key: number, next: noGroup}
 	}
 	serde, start := NewIPCSerde(stateMemory), 0
-	for i := r.count(8); i > 0 && r.err == nil; i-- {
-		batch, err := ownBatch(serde, r.block())
+	for i := r.Count(8); i > 0 && r.Err() == nil; i-- {
+		batch, err := ownBatch(serde, r.Block())
 		if err != nil {
 			return err
 		}
@@ -202,10 +204,10 @@ func (s *joinSide) decode(r *snapshotReader, keys, limit int) error {
 		s.chunks = append(s.chunks, joinChunk{start: start, batch: batch})
 		start += int(batch.NumRows())
 	}
-	if r.err == nil && start != rows {
+	if r.Err() == nil && start != rows {
 		return fmt.Errorf("batches have %d rows, not %d", start, rows)
 	}
-	return r.err
+	return r.Err()
 }
 
 // ownBatch reads a batch that shares no memory with the stream.
@@ -217,15 +219,15 @@ func ownBatch(serde *IPCSerde, stream []byte) (arrow.RecordBatch, error) {
 	return batch, err
 }
 
-func (j *joinState) readVersion1(r *snapshotReader) (*joinContent, error) {
-	r.int64() // the stream time of both sides, which the rows tell as well
+func (j *joinState) readVersion1(r *statebytes.Reader) (*joinContent, error) {
+	r.Int64() // the stream time of both sides, which the rows tell as well
 	filled := newJoinState(j.spec, j.mem)
 	serde := NewIPCSerde(stateMemory)
 	for side := range filled.sides {
-		for i := r.count(12); i > 0 && r.err == nil; i-- {
-			r.int64() // the latest timestamp of the batch
-			stream := r.take(uint64(r.uint32()))
-			if r.err != nil {
+		for i := r.Count(12); i > 0 && r.Err() == nil; i-- {
+			r.Int64() // the latest timestamp of the batch
+			stream := r.Take(uint64(r.Uint32()))
+			if r.Err() != nil {
 				break
 			}
 			batch, err := ownBatch(serde, stream)
@@ -237,8 +239,8 @@ func (j *joinState) readVersion1(r *snapshotReader) (*joinContent, error) {
 			}
 		}
 	}
-	r.end()
-	return &filled.joinContent, r.err
+	r.End()
+	return &filled.joinContent, r.Err()
 }
 
 // numbered returns the positions that are used, and the number of each used

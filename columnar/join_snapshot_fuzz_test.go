@@ -3,13 +3,14 @@
 package columnar
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // FuzzJoinRestore checks that no snapshot makes a join panic, neither when it is
@@ -34,18 +35,18 @@ func FuzzJoinRestore(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	var w snapshotWriter
-	w.uint32(joinSnapshotVersion1)
-	w.uint64(6)
+	var w statebytes.Writer
+	w.Uint32(joinSnapshotVersion1)
+	w.Uint64(6)
 	for range 2 {
-		w.uint32(1)
-		w.uint64(6)
-		w.uint32(uint32(len(stream)))
-		w.bytes(stream)
+		w.Uint32(1)
+		w.Uint64(6)
+		w.Uint32(uint32(len(stream)))
+		w.Append(stream)
 	}
-	f.Add(w.data)
+	f.Add(w.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, snapshot := range [][]byte{data, (&snapshotWriter{data: bytes.Clone(data)}).seal()} {
+		for _, snapshot := range [][]byte{data, sealed(data)} {
 			join := newJoinState(spec, mem)
 			if join.restore(snapshot) != nil {
 				continue

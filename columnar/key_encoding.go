@@ -10,6 +10,8 @@ import (
 	"math"
 	"math/big"
 	"slices"
+
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // Tags of encoded values. Numbers behind them are big-endian.
@@ -113,14 +115,14 @@ func appendTaggedWord(data []byte, tag byte, word int64) []byte {
 	return binary.BigEndian.AppendUint64(append(data, tag), uint64(word))
 }
 
-// value reads one value. Integers of tagInt are an int64 whatever their width
+// readValue reads one value. Integers of tagInt are an int64 whatever their width
 // was.
-func (r *snapshotReader) value(depth int) any {
-	if depth > maxValueDepth && r.err == nil {
-		r.err = errors.New("values nest too deep in snapshot")
+func readValue(r *statebytes.Reader, depth int) any {
+	if depth > maxValueDepth && r.Err() == nil {
+		r.Fail(errors.New("values nest too deep in snapshot"))
 	}
-	tag := r.byte()
-	if r.err != nil {
+	tag := r.Byte()
+	if r.Err() != nil {
 		return nil
 	}
 	switch tag {
@@ -131,38 +133,38 @@ func (r *snapshotReader) value(depth int) any {
 	case tagFalse:
 		return false
 	case tagText:
-		return string(r.take(uint64(r.uint32())))
+		return string(r.Take(uint64(r.Uint32())))
 	case tagBytes:
-		return append([]byte{}, r.take(uint64(r.uint32()))...)
+		return append([]byte{}, r.Take(uint64(r.Uint32()))...)
 	case tagInt:
-		return r.int64()
+		return r.Int64()
 	case tagUint64:
-		return uint64(r.int64())
+		return uint64(r.Int64())
 	case tagFloat32:
-		return float32(math.Float64frombits(uint64(r.int64())))
+		return float32(math.Float64frombits(uint64(r.Int64())))
 	case tagFloat64:
-		return math.Float64frombits(uint64(r.int64()))
+		return math.Float64frombits(uint64(r.Int64()))
 	case tagBigInt:
-		return r.bigInt()
+		return readBigInt(r)
 	case tagRational:
-		return r.rational()
+		return readRational(r)
 	case tagList:
 		// The list grows as items are read, since counts of nested lists may each
 		// claim the whole rest.
 		list := []any{}
-		for i := r.count(1); i > 0 && r.err == nil; i-- {
-			list = append(list, r.value(depth+1))
+		for i := r.Count(1); i > 0 && r.Err() == nil; i-- {
+			list = append(list, readValue(r, depth+1))
 		}
 		return list
 	case tagMap:
 		entries := map[string]any{}
-		for i := r.count(5); i > 0 && r.err == nil; i-- {
-			key := string(r.take(uint64(r.uint32())))
-			entries[key] = r.value(depth + 1)
+		for i := r.Count(5); i > 0 && r.Err() == nil; i-- {
+			key := string(r.Take(uint64(r.Uint32())))
+			entries[key] = readValue(r, depth+1)
 		}
 		return entries
 	default:
-		r.err = fmt.Errorf("unknown snapshot value tag %q", tag)
+		r.Fail(fmt.Errorf("unknown snapshot value tag %q", tag))
 		return nil
 	}
 }
@@ -171,9 +173,9 @@ func (r *snapshotReader) value(depth int) any {
 // takes more than linear time.
 const maxSnapshotDigits = 4096
 
-func (r *snapshotReader) bigInt() any {
-	text := r.take(uint64(r.uint32()))
-	if r.err != nil {
+func readBigInt(r *statebytes.Reader) any {
+	text := r.Take(uint64(r.Uint32()))
+	if r.Err() != nil {
 		return nil
 	}
 	if len(text) <= maxSnapshotDigits && isPlainNumber(text) {
@@ -181,13 +183,13 @@ func (r *snapshotReader) bigInt() any {
 			return value
 		}
 	}
-	r.err = errors.New("invalid integer in snapshot")
+	r.Fail(errors.New("invalid integer in snapshot"))
 	return nil
 }
 
-func (r *snapshotReader) rational() any {
-	text := r.take(uint64(r.uint32()))
-	if r.err != nil {
+func readRational(r *statebytes.Reader) any {
+	text := r.Take(uint64(r.Uint32()))
+	if r.Err() != nil {
 		return nil
 	}
 	if len(text) <= maxSnapshotDigits && isPlainNumber(text) {
@@ -195,7 +197,7 @@ func (r *snapshotReader) rational() any {
 			return value
 		}
 	}
-	r.err = errors.New("invalid rational in snapshot")
+	r.Fail(errors.New("invalid rational in snapshot"))
 	return nil
 }
 
