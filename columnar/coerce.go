@@ -14,6 +14,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/float16"
+
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
 var errNullElement = errors.New("null in a field that is not nullable")
@@ -152,7 +154,7 @@ func integerText(text string) (*big.Int, bool) {
 	if len(digits) > 0 && (digits[0] == '-' || digits[0] == '+') {
 		digits = digits[1:]
 	}
-	if digits == "" || skipDigits([]byte(digits), 0) != len(digits) {
+	if digits == "" || numtext.SkipDigits([]byte(digits), 0) != len(digits) {
 		return nil, false
 	}
 	return new(big.Int).SetString(text, 10)
@@ -254,7 +256,7 @@ func coerceTime(dt arrow.DataType, value any) (int64, error) {
 		case *arrow.Date64Type:
 			return dayOf(v) * 86_400_000, nil
 		case *arrow.TimestampType:
-			at, err := inUnit(v.Unix(), int64(v.Nanosecond()), dt.Unit)
+			at, err := numtext.InUnit(v.Unix(), int64(v.Nanosecond()), textUnit(dt.Unit))
 			if err != nil {
 				return 0, fmt.Errorf("timestamp overflow: %v", v)
 			}
@@ -264,14 +266,27 @@ func coerceTime(dt arrow.DataType, value any) (int64, error) {
 	case time.Duration:
 		switch dt := dt.(type) {
 		case *arrow.Time32Type:
-			return coerceSigned(int64(v)/(1e9/unitsPerSecond(dt.Unit)), width)
+			return coerceSigned(int64(v)/(1e9/int64(textUnit(dt.Unit))), width)
 		case *arrow.Time64Type:
-			return int64(v) / (1e9 / unitsPerSecond(dt.Unit)), nil
+			return int64(v) / (1e9 / int64(textUnit(dt.Unit))), nil
 		case *arrow.DurationType:
-			return int64(v) / (1e9 / unitsPerSecond(dt.Unit)), nil
+			return int64(v) / (1e9 / int64(textUnit(dt.Unit))), nil
 		}
 	}
 	return coerceSigned(value, width)
+}
+
+// textUnit returns the unit of a column's dates and times for numtext.
+func textUnit(unit arrow.TimeUnit) numtext.Unit {
+	switch unit {
+	case arrow.Second:
+		return numtext.Second
+	case arrow.Millisecond:
+		return numtext.Millisecond
+	case arrow.Microsecond:
+		return numtext.Microsecond
+	}
+	return numtext.Nanosecond
 }
 
 // dayOf returns the days from the epoch to the day of a time in its own zone.
@@ -287,22 +302,22 @@ func coerceDecimal(dt arrow.DecimalType, value any) (*big.Int, error) {
 	case *big.Rat:
 		v = value
 	case string:
-		d, ok := parseDecimal(value)
+		d, ok := numtext.ParseDecimal(value)
 		if !ok {
 			return nil, fmt.Errorf("not a decimal: %q", value)
 		}
-		if len(d.digits) == 0 {
+		if len(d.Digits) == 0 {
 			return new(big.Int), nil
 		}
-		if d.exponent < -int(dt.GetScale()) {
+		if d.Exponent < -int(dt.GetScale()) {
 			return nil, fmt.Errorf("decimal value does not fit scale %d", dt.GetScale())
 		}
-		if len(d.digits)+d.exponent > int(dt.GetPrecision()-dt.GetScale()) {
+		if len(d.Digits)+d.Exponent > int(dt.GetPrecision()-dt.GetScale()) {
 			return nil, errPrecision(dt)
 		}
-		unscaled, _ := new(big.Int).SetString(string(d.digits), 10)
-		unscaled.Mul(unscaled, powerOfTen(int32(d.exponent)+dt.GetScale()))
-		if d.negative {
+		unscaled, _ := new(big.Int).SetString(string(d.Digits), 10)
+		unscaled.Mul(unscaled, powerOfTen(int32(d.Exponent)+dt.GetScale()))
+		if d.Negative {
 			unscaled.Neg(unscaled)
 		}
 		return unscaled, nil
@@ -343,44 +358,6 @@ func coerceDecimal(dt arrow.DecimalType, value any) (*big.Int, error) {
 
 func errPrecision(dt arrow.DecimalType) error {
 	return fmt.Errorf("decimal value does not fit precision %d", dt.GetPrecision())
-}
-
-// parseDecimal reads a number with optional sign, fraction and exponent.
-func parseDecimal(text string) (decimalText, bool) {
-	if len(text) > 0 && text[0] == '+' {
-		text = text[1:]
-		if len(text) > 0 && text[0] == '-' {
-			return decimalText{}, false
-		}
-	}
-	number := []byte(text)
-	pos := 0
-	if pos < len(number) && number[pos] == '-' {
-		pos++
-	}
-	whole := skipDigits(number, pos)
-	end, fraction := whole, 0
-	if end < len(number) && number[end] == '.' {
-		end = skipDigits(number, end+1)
-		fraction = end - whole - 1
-	}
-	if whole-pos+fraction == 0 {
-		return decimalText{}, false
-	}
-	if end < len(number) && number[end]|0x20 == 'e' {
-		start := end + 1
-		if start < len(number) && (number[start] == '-' || number[start] == '+') {
-			start++
-		}
-		if end = skipDigits(number, start); end == start {
-			return decimalText{}, false
-		}
-	}
-	if end != len(number) {
-		return decimalText{}, false
-	}
-	var r jsonReader
-	return r.decimal(number), true
 }
 
 // element converts a part of a nested value, which may be nil.

@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
 // maxPredictedMembers bounds how many members of an object are remembered to
@@ -359,7 +361,7 @@ func (d *jsonDecoder) decimalValue(s *jsonSink, c byte) *JSONError {
 		text = d.data[start:d.pos]
 	}
 	dt := s.node.dt.(arrow.DecimalType)
-	limbs, err := d.decimal(text).scaled(dt.GetPrecision(), dt.GetScale())
+	limbs, err := d.decimal(text).Scaled(dt.GetPrecision(), dt.GetScale())
 	if err != nil {
 		return d.failAt(start, err)
 	}
@@ -418,22 +420,22 @@ func (d *jsonDecoder) timeValue(s *jsonSink) *JSONError {
 	var err error
 	switch s.node.kind {
 	case jsonDate:
-		days, rest, ok := parseDate(text)
+		days, rest, ok := numtext.ParseDate(text)
 		if !ok || len(rest) > 0 {
-			err = errDateText
+			err = numtext.ErrDate
 		}
 		v = days
 		if s.node.width == 8 {
 			v *= 86_400_000
 		}
 	case jsonClock:
-		seconds, nanos, rest, ok := parseClock(text)
+		seconds, nanos, rest, ok := numtext.ParseClock(text)
 		if !ok || len(rest) > 0 {
-			err = errClockText
+			err = numtext.ErrClock
 		}
-		v, _ = inUnit(seconds, nanos, s.node.unit)
+		v, _ = numtext.InUnit(seconds, nanos, s.node.unit)
 	default:
-		v, err = parseTime(text, s.node.unit, s.node.zoned)
+		v, err = numtext.ParseTime(text, s.node.unit, s.node.zoned)
 	}
 	if err != nil {
 		return d.failAt(start, err)

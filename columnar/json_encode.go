@@ -15,6 +15,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
 var (
@@ -284,37 +286,43 @@ func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
 		if f.epochTimes {
 			return signedAppender(arr.Date32Values()), nil
 		}
-		return quoted(func(dst []byte, row int) ([]byte, error) { return appendDate(dst, int64(arr.Value(row))) }), nil
+		return quoted(func(dst []byte, row int) ([]byte, error) { return numtext.AppendDate(dst, int64(arr.Value(row))) }), nil
 	case *array.Date64:
 		if f.epochTimes {
 			return signedAppender(arr.Date64Values()), nil
 		}
 		return quoted(func(dst []byte, row int) ([]byte, error) {
-			days, rest := floorDivMod(int64(arr.Value(row)), 86_400_000)
+			days, rest := numtext.FloorDivMod(int64(arr.Value(row)), 86_400_000)
 			if rest != 0 {
 				return dst, fmt.Errorf("date %d milliseconds since the epoch is not a whole day", arr.Value(row))
 			}
-			return appendDate(dst, days)
+			return numtext.AppendDate(dst, days)
 		}), nil
 	case *array.Time32:
 		if f.epochTimes {
 			return signedAppender(arr.Time32Values()), nil
 		}
-		unit := arr.DataType().(*arrow.Time32Type).Unit
-		return quoted(func(dst []byte, row int) ([]byte, error) { return appendClock(dst, int64(arr.Value(row)), unit) }), nil
+		unit := textUnit(arr.DataType().(*arrow.Time32Type).Unit)
+		return quoted(func(dst []byte, row int) ([]byte, error) {
+			return numtext.AppendClock(dst, int64(arr.Value(row)), unit)
+		}), nil
 	case *array.Time64:
 		if f.epochTimes {
 			return signedAppender(arr.Time64Values()), nil
 		}
-		unit := arr.DataType().(*arrow.Time64Type).Unit
-		return quoted(func(dst []byte, row int) ([]byte, error) { return appendClock(dst, int64(arr.Value(row)), unit) }), nil
+		unit := textUnit(arr.DataType().(*arrow.Time64Type).Unit)
+		return quoted(func(dst []byte, row int) ([]byte, error) {
+			return numtext.AppendClock(dst, int64(arr.Value(row)), unit)
+		}), nil
 	}
 	times := arr.(*array.Timestamp)
 	if f.epochTimes {
 		return signedAppender(times.TimestampValues()), nil
 	}
-	unit := arr.DataType().(*arrow.TimestampType).Unit
-	return quoted(func(dst []byte, row int) ([]byte, error) { return appendTime(dst, int64(times.Value(row)), unit) }), nil
+	unit := textUnit(arr.DataType().(*arrow.TimestampType).Unit)
+	return quoted(func(dst []byte, row int) ([]byte, error) {
+		return numtext.AppendTime(dst, int64(times.Value(row)), unit)
+	}), nil
 }
 
 func (f jsonForm) listAppender(arr array.ListLike) (jsonAppender, error) {

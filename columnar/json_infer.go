@@ -120,8 +120,8 @@ func numberType(text []byte) arrow.DataType {
 		}
 	}
 	var r jsonReader
-	if d := r.decimal(text); !d.negative {
-		if v, err := d.unsigned(); err == nil && v > math.MaxInt64 {
+	if d := r.decimal(text); !d.Negative {
+		if v, err := d.Unsigned(); err == nil && v > math.MaxInt64 {
 			return arrow.PrimitiveTypes.Uint64
 		}
 	}

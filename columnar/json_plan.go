@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
 // jsonKind tells how the values of a column are read from JSON.
@@ -43,7 +45,7 @@ type jsonNode struct {
 	dt       arrow.DataType
 	width    int    // bytes of a value, or of an offset
 	limit    uint64 // largest magnitude of an integer, or largest offset
-	unit     arrow.TimeUnit
+	unit     numtext.Unit
 	zoned    bool // a timestamp has a zone
 	size     int  // length of lists of a fixed size
 	children []jsonNode
@@ -101,13 +103,13 @@ func newJSONNode(field arrow.Field, lenient bool) (jsonNode, error) {
 	case *arrow.Date32Type, *arrow.Date64Type:
 		n.kind, n.limit = jsonDate, math.MaxInt64>>(64-8*n.width)
 	case *arrow.Time32Type:
-		n.kind, n.unit, n.limit = jsonClock, dt.Unit, math.MaxInt32
+		n.kind, n.unit, n.limit = jsonClock, textUnit(dt.Unit), math.MaxInt32
 	case *arrow.Time64Type:
-		n.kind, n.unit, n.limit = jsonClock, dt.Unit, math.MaxInt64
+		n.kind, n.unit, n.limit = jsonClock, textUnit(dt.Unit), math.MaxInt64
 	case *arrow.TimestampType:
-		n.kind, n.unit, n.zoned, n.limit = jsonTimestamp, dt.Unit, dt.TimeZone != "", math.MaxInt64
+		n.kind, n.unit, n.zoned, n.limit = jsonTimestamp, textUnit(dt.Unit), dt.TimeZone != "", math.MaxInt64
 	case *arrow.DurationType:
-		n.kind, n.unit, n.limit = jsonDuration, dt.Unit, math.MaxInt64
+		n.kind, n.unit, n.limit = jsonDuration, textUnit(dt.Unit), math.MaxInt64
 	case *arrow.ListType, *arrow.LargeListType, *arrow.FixedSizeListType:
 		n.kind = jsonList
 		if fixed, ok := dt.(*arrow.FixedSizeListType); ok {

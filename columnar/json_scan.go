@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
 // maxJSONDepth is how deep objects and arrays may nest.
@@ -269,13 +271,13 @@ func (r *jsonReader) number() *JSONError {
 		pos++
 	}
 	first := pos
-	pos = skipDigits(data, pos)
+	pos = numtext.SkipDigits(data, pos)
 	if pos == first || data[first] == '0' && pos > first+1 {
 		return r.failAt(first, errJSONNumber)
 	}
 	if pos < len(data) && data[pos] == '.' {
 		first = pos + 1
-		if pos = skipDigits(data, first); pos == first {
+		if pos = numtext.SkipDigits(data, first); pos == first {
 			return r.failAt(pos, errJSONNumber)
 		}
 	}
@@ -285,19 +287,12 @@ func (r *jsonReader) number() *JSONError {
 			pos++
 		}
 		first = pos
-		if pos = skipDigits(data, first); pos == first {
+		if pos = numtext.SkipDigits(data, first); pos == first {
 			return r.failAt(pos, errJSONNumber)
 		}
 	}
 	r.pos = pos
 	return nil
-}
-
-func skipDigits(data []byte, pos int) int {
-	for pos < len(data) && data[pos]-'0' <= 9 {
-		pos++
-	}
-	return pos
 }
 
 // skip skips any value.

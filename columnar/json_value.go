@@ -159,11 +159,11 @@ func (v *jsonValue) goValue() any {
 func goNumber(text string) any {
 	r := jsonReader{data: []byte(text)}
 	d := r.decimal(r.data)
-	if d.exponent >= 0 && len(d.digits)+d.exponent <= 40 {
-		whole, ok := new(big.Int).SetString("0"+string(d.digits), 10)
+	if d.Exponent >= 0 && len(d.Digits)+d.Exponent <= 40 {
+		whole, ok := new(big.Int).SetString("0"+string(d.Digits), 10)
 		if ok {
-			whole.Mul(whole, powerOfTen(int32(d.exponent)))
-			if d.negative {
+			whole.Mul(whole, powerOfTen(int32(d.Exponent)))
+			if d.Negative {
 				whole.Neg(whole)
 			}
 			if whole.IsInt64() {

@@ -1,34 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package numtext
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"time"
-
-	"github.com/apache/arrow-go/v18/arrow"
 )
 
 var (
+	// ErrDate is the error of a text that [ParseDate] does not accept as a whole.
+	ErrDate = errors.New("text is not a date of the form 2006-01-02")
+	// ErrClock is the error of a text that [ParseClock] does not accept as a whole.
+	ErrClock = errors.New("text is not a time of day of the form 15:04:05")
+
 	errTimeText  = errors.New("text is not an RFC 3339 time")
-	errDateText  = errors.New("text is not a date of the form 2006-01-02")
-	errClockText = errors.New("text is not a time of day of the form 15:04:05")
 	errTimeRange = errors.New("time is out of the range of its column's unit")
 )
 
-// unitsPerSecond returns how many units a second has.
-func unitsPerSecond(unit arrow.TimeUnit) int64 {
-	switch unit {
-	case arrow.Second:
-		return 1
-	case arrow.Millisecond:
-		return 1e3
-	case arrow.Microsecond:
-		return 1e6
+// Unit is a unit of time as the number of units that a second has.
+type Unit int64
+
+// The units of date and time columns.
+const (
+	Second      Unit = 1
+	Millisecond Unit = 1e3
+	Microsecond Unit = 1e6
+	Nanosecond  Unit = 1e9
+)
+
+// String returns the unit's symbol, as Arrow writes it.
+func (u Unit) String() string {
+	switch u {
+	case Second:
+		return "s"
+	case Millisecond:
+		return "ms"
+	case Microsecond:
+		return "us"
+	case Nanosecond:
+		return "ns"
 	}
-	return 1e9
+	return fmt.Sprintf("1/%d s", int64(u))
 }
 
 // digitsAt reads count digits at the start of text.
@@ -45,8 +59,9 @@ func digitsAt(text []byte, count int) (v int, rest []byte, ok bool) {
 	return v, text[count:], true
 }
 
-// parseDate reads a date at the start of text as days since the epoch.
-func parseDate(text []byte) (days int64, rest []byte, ok bool) {
+// ParseDate reads a date of the form 2006-01-02 at the start of text, as days
+// since the epoch, and returns the text behind it.
+func ParseDate(text []byte) (days int64, rest []byte, ok bool) {
 	year, rest, ok := digitsAt(text, 4)
 	if !ok || len(rest) < 6 || rest[0] != '-' || rest[3] != '-' {
 		return 0, nil, false
@@ -63,9 +78,10 @@ func daysIn(year, month int) int {
 	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// parseClock reads a time of day at the start of text, with up to nine digits
-// of the fraction; further ones are skipped.
-func parseClock(text []byte) (seconds, nanos int64, rest []byte, ok bool) {
+// ParseClock reads a time of day of the form 15:04:05.999 at the start of text,
+// and returns the text behind it. Digits of the fraction behind the ninth are
+// skipped.
+func ParseClock(text []byte) (seconds, nanos int64, rest []byte, ok bool) {
 	if len(text) < 8 || text[2] != ':' || text[5] != ':' {
 		return 0, 0, nil, false
 	}
@@ -78,7 +94,7 @@ func parseClock(text []byte) (seconds, nanos int64, rest []byte, ok bool) {
 	if len(rest) > 0 && rest[0] == '.' {
 		rest = rest[1:]
 		scale := int64(1e8)
-		count := skipDigits(rest, 0)
+		count := SkipDigits(rest, 0)
 		if count == 0 {
 			return 0, 0, nil, false
 		}
@@ -91,14 +107,14 @@ func parseClock(text []byte) (seconds, nanos int64, rest []byte, ok bool) {
 	return int64(hour)*3600 + int64(minute)*60 + int64(second), nanos, rest, true
 }
 
-// parseTime reads an RFC 3339 time in a unit, and truncates what is finer. The
-// zone may be missing where zoned is false.
-func parseTime(text []byte, unit arrow.TimeUnit, zoned bool) (int64, error) {
-	days, rest, ok := parseDate(text)
+// ParseTime reads an RFC 3339 time as units since the epoch; a finer fraction is
+// truncated. The zone may be missing where zoned is false.
+func ParseTime(text []byte, unit Unit, zoned bool) (int64, error) {
+	days, rest, ok := ParseDate(text)
 	if !ok || len(rest) == 0 || rest[0]|0x20 != 't' && rest[0] != ' ' {
 		return 0, errTimeText
 	}
-	seconds, nanos, rest, ok := parseClock(rest[1:])
+	seconds, nanos, rest, ok := ParseClock(rest[1:])
 	if !ok {
 		return 0, errTimeText
 	}
@@ -106,7 +122,7 @@ func parseTime(text []byte, unit arrow.TimeUnit, zoned bool) (int64, error) {
 	if !ok {
 		return 0, errTimeText
 	}
-	return inUnit(days*86400+seconds-offset, nanos, unit)
+	return InUnit(days*86400+seconds-offset, nanos, unit)
 }
 
 func parseZone(text []byte, zoned bool) (offset int64, ok bool) {
@@ -131,19 +147,20 @@ func parseZone(text []byte, zoned bool) (offset int64, ok bool) {
 	return offset, true
 }
 
-// inUnit converts seconds since the epoch and nanoseconds of the second.
-func inUnit(seconds, nanos int64, unit arrow.TimeUnit) (int64, error) {
-	per := unitsPerSecond(unit)
+// InUnit converts seconds since the epoch and nanoseconds of the second to units
+// since the epoch.
+func InUnit(seconds, nanos int64, unit Unit) (int64, error) {
+	per := int64(unit)
 	if seconds > math.MaxInt64/per-1 || seconds < math.MinInt64/per+1 {
 		return 0, errTimeRange
 	}
 	return seconds*per + nanos/(1e9/per), nil
 }
 
-// appendTime appends units since the epoch as an RFC 3339 time in UTC.
-func appendTime(dst []byte, v int64, unit arrow.TimeUnit) ([]byte, error) {
-	per := unitsPerSecond(unit)
-	seconds, fraction := floorDivMod(v, per)
+// AppendTime appends units since the epoch as an RFC 3339 time in UTC.
+func AppendTime(dst []byte, v int64, unit Unit) ([]byte, error) {
+	per := int64(unit)
+	seconds, fraction := FloorDivMod(v, per)
 	at := time.Unix(seconds, fraction*(1e9/per)).UTC()
 	if year := at.Year(); year < 0 || year > 9999 {
 		return dst, fmt.Errorf("time %d %s since the epoch has no RFC 3339 form", v, unit)
@@ -151,8 +168,8 @@ func appendTime(dst []byte, v int64, unit arrow.TimeUnit) ([]byte, error) {
 	return at.AppendFormat(dst, time.RFC3339Nano), nil
 }
 
-// appendDate appends days since the epoch.
-func appendDate(dst []byte, days int64) ([]byte, error) {
+// AppendDate appends days since the epoch.
+func AppendDate(dst []byte, days int64) ([]byte, error) {
 	const first, last = -719528, 2932896 // of the years 0 to 9999
 	if days < first || days > last {
 		return dst, fmt.Errorf("date %d days since the epoch has no RFC 3339 form", days)
@@ -160,16 +177,17 @@ func appendDate(dst []byte, days int64) ([]byte, error) {
 	return time.Unix(days*86400, 0).UTC().AppendFormat(dst, time.DateOnly), nil
 }
 
-// appendClock appends units since midnight as a time of day.
-func appendClock(dst []byte, v int64, unit arrow.TimeUnit) ([]byte, error) {
-	per := unitsPerSecond(unit)
+// AppendClock appends units since midnight as a time of day.
+func AppendClock(dst []byte, v int64, unit Unit) ([]byte, error) {
+	per := int64(unit)
 	if v < 0 || v >= 86400*per {
 		return dst, fmt.Errorf("time of day %d %s is not within a day", v, unit)
 	}
 	return time.Unix(v/per, v%per*(1e9/per)).UTC().AppendFormat(dst, "15:04:05.999999999"), nil
 }
 
-func floorDivMod(a, b int64) (quotient, remainder int64) {
+// FloorDivMod divides a by b > 0, rounding down: the remainder is not negative.
+func FloorDivMod(a, b int64) (quotient, remainder int64) {
 	quotient, remainder = a/b, a%b
 	if remainder < 0 {
 		return quotient - 1, remainder + b
