@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 // perRow reports the time for each of rows.
@@ -59,7 +61,7 @@ func BenchmarkAttachMetadata(b *testing.B) {
 	b.Run("builders", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			builder := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(metadataFields[:5], nil))
+			builder := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(metacols.Fields(false), nil))
 			for i := range records {
 				builder.Field(0).(*array.BinaryBuilder).Append(records[i].Key)
 				builder.Field(1).(*array.Int64Builder).Append(records[i].Timestamp)

@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 const (
@@ -199,10 +201,10 @@ func (c *JSONCodec) encodePlan(schema *arrow.Schema) (*jsonEncodePlan, error) {
 	}
 	plan := &jsonEncodePlan{schema: schema}
 	for i, field := range schema.Fields() {
-		if isReservedColumn(field.Name) {
+		if metacols.IsReserved(field.Name) {
 			continue
 		}
-		name := restoreField(field).Name
+		name := metacols.Restore(field).Name
 		prefix, err := memberPrefix(name, len(plan.value) == 0)
 		if err != nil {
 			return nil, &ColumnError{Column: name, Row: noRow, Cause: err}

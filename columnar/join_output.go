@@ -9,6 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 // output returns the pairs as batches that the caller owns: one, unless the
@@ -109,7 +111,7 @@ func (j *joinState) outputBatch(pairs joinPairs) (arrow.RecordBatch, error) {
 // payloadColumns returns the number of payload columns, which come first.
 func payloadColumns(schema *arrow.Schema) int {
 	count := 0
-	for count < schema.NumFields() && !isReservedColumn(schema.Field(count).Name) {
+	for count < schema.NumFields() && !metacols.IsReserved(schema.Field(count).Name) {
 		count++
 	}
 	return count
@@ -122,7 +124,7 @@ func (j *joinState) outputSchema(left, right *arrow.Schema) (*arrow.Schema, erro
 	fields := slices.Concat(left.Fields()[:payloadColumns(left)], right.Fields())
 	seen := make(map[string]bool, len(fields))
 	for _, field := range fields {
-		if seen[field.Name] || isReservedColumn(field.Name) {
+		if seen[field.Name] || metacols.IsReserved(field.Name) {
 			return nil, &ColumnError{Column: field.Name, Row: noRow, Cause: fmt.Errorf("joined Arrow column name collides: %s", field.Name)}
 		}
 		seen[field.Name] = true

@@ -4,11 +4,12 @@ package columnar
 
 import (
 	"sort"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 // stateMemory is where state keeps Arrow data: memory of Go, which needs no
@@ -93,8 +94,8 @@ func (s *joinSide) bind(schema *arrow.Schema) {
 	var fields []arrow.Field
 	s.columns = nil
 	for i, field := range schema.Fields() {
-		if !isReservedColumn(field.Name) {
-			field = restoreField(field)
+		if !metacols.IsReserved(field.Name) {
+			field = metacols.Restore(field)
 			field.Name = s.prefix + field.Name
 			fields, s.columns = append(fields, field), append(s.columns, i)
 		}
@@ -126,7 +127,7 @@ func (s *joinSide) typeOf(name string) arrow.DataType {
 		return nil
 	}
 	schema := s.chunks[len(s.chunks)-1].batch.Schema()
-	for _, stored := range []string{s.prefix + name, s.prefix + strings.TrimPrefix(name, payloadPrefix)} {
+	for _, stored := range []string{s.prefix + name, s.prefix + metacols.Bare(name)} {
 		if column := firstColumn(schema, stored); column >= 0 {
 			return plainType(schema.Field(column).Type)
 		}
@@ -135,7 +136,7 @@ func (s *joinSide) typeOf(name string) arrow.DataType {
 }
 
 // joinMetadata are the metadata columns of results.
-var joinMetadata = metadataFields[:5]
+var joinMetadata = metacols.Fields(false)
 
 // copiedData returns the selected rows in memory of the state, dictionaries
 // among them.

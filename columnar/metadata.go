@@ -7,130 +7,50 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 // Names of the metadata columns of a decoded batch.
 const (
-	// KeyColumn holds the record key as Binary; a null key is null.
-	KeyColumn = "__key"
-	// TimestampColumn holds the record timestamp as Int64, in milliseconds since
-	// the epoch.
-	TimestampColumn = "__timestamp"
-	// PartitionColumn holds the partition as Int32.
-	PartitionColumn = "__partition"
-	// OffsetColumn holds the offset as Int64.
-	OffsetColumn = "__offset"
-	// HeadersColumn holds the record headers as Binary: big-endian int32 numbers
-	// of the header count and, for each header, the length of the key, the key,
-	// the length of the value, the value. The length -1 stands for a null value.
-	HeadersColumn = "__headers"
-	// TombstoneColumn is a Boolean that is true for records without a value. Only
-	// batches with at least one such record have the column, behind the other
-	// metadata columns; in expressions it is false for every row of the others.
+	// KeyColumn, "__key", holds the record key as Binary; a null key is null.
+	KeyColumn = metacols.Key
+	// TimestampColumn, "__timestamp", holds the record timestamp as Int64, in
+	// milliseconds since the epoch.
+	TimestampColumn = metacols.Timestamp
+	// PartitionColumn, "__partition", holds the partition as Int32.
+	PartitionColumn = metacols.Partition
+	// OffsetColumn, "__offset", holds the offset as Int64.
+	OffsetColumn = metacols.Offset
+	// HeadersColumn, "__headers", holds the record headers as Binary: big-endian
+	// int32 numbers of the header count and, for each header, the length of the
+	// key, the key, the length of the value, the value. The length -1 stands for a
+	// null value.
+	HeadersColumn = metacols.Headers
+	// TombstoneColumn, "__tombstone", is a Boolean that is true for records without
+	// a value. Only batches with at least one such record have the column, behind
+	// the other metadata columns; in expressions it is false for every row of the
+	// others.
 	// All payload columns of such a row are null, and a sink produces a record
 	// without a value for it.
-	TombstoneColumn = "__tombstone"
+	TombstoneColumn = metacols.Tombstone
 )
-
-const (
-	payloadPrefix = "__payload_"
-	// payloadNameKey is the metadata key of a renamed payload field.
-	payloadNameKey = "krabka.payload.name"
-)
-
-// reservedColumns are the metadata columns in their canonical order.
-var reservedColumns = [...]string{KeyColumn, TimestampColumn, PartitionColumn, OffsetColumn, HeadersColumn, TombstoneColumn}
-
-// metadataFields are the fields of the metadata columns in canonical order.
-var metadataFields = [...]arrow.Field{
-	{Name: KeyColumn, Type: arrow.BinaryTypes.Binary, Nullable: true},
-	{Name: TimestampColumn, Type: arrow.PrimitiveTypes.Int64, Nullable: true},
-	{Name: PartitionColumn, Type: arrow.PrimitiveTypes.Int32, Nullable: true},
-	{Name: OffsetColumn, Type: arrow.PrimitiveTypes.Int64, Nullable: true},
-	{Name: HeadersColumn, Type: arrow.BinaryTypes.Binary, Nullable: true},
-	{Name: TombstoneColumn, Type: arrow.FixedWidthTypes.Boolean, Nullable: true},
-}
 
 var errRowCounts = errors.New("payload and metadata row counts differ")
-
-// isReservedColumn reports whether name is that of a metadata column.
-func isReservedColumn(name string) bool {
-	return strings.HasPrefix(name, "__") && slices.Contains(reservedColumns[:], name)
-}
 
 // PayloadColumn returns the name under which a decoded batch holds the payload
 // field of that name: the name itself, or "__payload_" and the name where it is
 // that of a metadata column.
-func PayloadColumn(name string) string {
-	if isReservedColumn(name) {
-		return payloadPrefix + name
-	}
-	return name
-}
-
-// escapeFields renames payload fields that are named like a metadata column.
-// It returns fields itself when there are none.
-func escapeFields(fields []arrow.Field) []arrow.Field {
-	if !slices.ContainsFunc(fields, func(f arrow.Field) bool { return isReservedColumn(f.Name) }) {
-		return fields
-	}
-	taken := make(map[string]bool, len(fields))
-	for _, field := range fields {
-		taken[field.Name] = true
-	}
-	fields = slices.Clone(fields)
-	for i := range fields {
-		field := &fields[i]
-		if !isReservedColumn(field.Name) {
-			continue
-		}
-		name := payloadPrefix + field.Name
-		for taken[name] {
-			name = payloadPrefix + name
-		}
-		taken[name] = true
-		pairs := field.Metadata.ToMap()
-		pairs[payloadNameKey] = field.Name
-		field.Name, field.Metadata = name, arrow.MetadataFrom(pairs)
-	}
-	return fields
-}
-
-// restoreField undoes what escapeFields did to a field.
-func restoreField(field arrow.Field) arrow.Field {
-	if !strings.HasPrefix(field.Name, payloadPrefix) {
-		return field
-	}
-	name, ok := field.Metadata.GetValue(payloadNameKey)
-	if !ok || !isReservedColumn(name) {
-		return field
-	}
-	prefix, ok := strings.CutSuffix(field.Name, name)
-	if !ok || prefix != strings.Repeat(payloadPrefix, len(prefix)/len(payloadPrefix)) {
-		return field
-	}
-	pairs := field.Metadata.ToMap()
-	delete(pairs, payloadNameKey)
-	field.Name, field.Metadata = name, arrow.Metadata{}
-	if len(pairs) > 0 {
-		field.Metadata = arrow.MetadataFrom(pairs)
-	}
-	return field
-}
+func PayloadColumn(name string) string { return metacols.Payload(name) }
 
 // withMetadataSchema returns the schema of a decoded batch for a payload
 // schema.
 func withMetadataSchema(payload *arrow.Schema, tombstones bool) *arrow.Schema {
-	count := len(metadataFields)
-	if !tombstones {
-		count--
-	}
-	fields := slices.Concat(escapeFields(payload.Fields()), metadataFields[:count])
+	fields := slices.Concat(metacols.Escape(payload.Fields()), metacols.Fields(tombstones))
 	metadata := payload.Metadata()
 	return arrow.NewSchema(fields, &metadata)
 }

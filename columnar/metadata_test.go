@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 func fieldNames(schema *arrow.Schema) []string {
@@ -203,8 +205,8 @@ func TestRowMetadataOfOtherColumnsIsNull(t *testing.T) {
 	column := randomArray(newRand(t), mem, arrow.PrimitiveTypes.Float64, 1)
 	defer column.Release()
 	fields := make([]arrow.Field, 0, 6)
-	for _, name := range reservedColumns {
-		fields = append(fields, arrow.Field{Name: name, Type: column.DataType(), Nullable: true})
+	for _, field := range metacols.Fields(true) {
+		fields = append(fields, arrow.Field{Name: field.Name, Type: column.DataType(), Nullable: true})
 	}
 	odd := array.NewRecordBatch(arrow.NewSchema(fields, nil), []arrow.Array{column, column, column, column, column, column}, 1)
 	defer odd.Release()

@@ -15,6 +15,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 // joinOf builds a topology that joins the topics l and r on user and sends the
@@ -86,7 +88,7 @@ func TestJoinOutputColumns(t *testing.T) {
 	mem := newAllocator(t)
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "user", Type: textType},
-		{Name: "__payload___key", Type: int64Type, Metadata: arrow.MetadataFrom(map[string]string{payloadNameKey: KeyColumn, "unit": "s"})},
+		{Name: "__payload___key", Type: int64Type, Metadata: arrow.MetadataFrom(map[string]string{metacols.NameKey: KeyColumn, "unit": "s"})},
 		{Name: TimestampColumn, Type: int64Type, Nullable: true},
 		{Name: KeyColumn, Type: arrow.BinaryTypes.Binary, Nullable: true},
 	}, nil)
@@ -97,13 +99,12 @@ func TestJoinOutputColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer releaseBatches(results)
-	want := arrow.NewSchema([]arrow.Field{
+	want := arrow.NewSchema(slices.Concat([]arrow.Field{
 		{Name: "left_user", Type: textType},
 		{Name: "left___key", Type: int64Type, Metadata: arrow.MetadataFrom(map[string]string{"unit": "s"})},
 		{Name: "r.user", Type: textType},
 		{Name: "r.__key", Type: int64Type, Metadata: arrow.MetadataFrom(map[string]string{"unit": "s"})},
-		metadataFields[0], metadataFields[1], metadataFields[2], metadataFields[3], metadataFields[4],
-	}, nil)
+	}, metacols.Fields(false)), nil)
 	if len(results) != 1 || !results[0].Schema().Equal(want) {
 		t.Fatalf("results = %v, want one batch of %v", results, want)
 	}
@@ -373,7 +374,7 @@ func TestJoinRefusesAnotherUnitOfTimeBehindARestore(t *testing.T) {
 		batch := func(key arrow.DataType) []flow {
 			field := arrow.Field{Name: name, Type: key, Nullable: true}
 			if name != "k" {
-				field.Metadata = arrow.MetadataFrom(map[string]string{payloadNameKey: KeyColumn})
+				field.Metadata = arrow.MetadataFrom(map[string]string{metacols.NameKey: KeyColumn})
 			}
 			schema := arrow.NewSchema([]arrow.Field{field, {Name: TimestampColumn, Type: int64Type}}, nil)
 			return []flow{{batch: jsonBatch(t, mem, schema, fmt.Sprintf(`{%q:"1970-01-01T00:00:07Z","__timestamp":1}`, name))}}

@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 // Select returns an operator that keeps the named columns, in the order of the
@@ -56,8 +58,8 @@ func (p *projection) bind(schema *arrow.Schema) error {
 			return err
 		}
 	}
-	for _, name := range reservedColumns {
-		if column := firstColumn(schema, name); column >= 0 {
+	for _, field := range metacols.Fields(true) {
+		if column := firstColumn(schema, field.Name); column >= 0 {
 			take(column)
 		}
 	}

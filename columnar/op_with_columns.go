@@ -10,6 +10,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 // RowValue computes a value from a row of batch. It may read batch during the
@@ -54,7 +56,7 @@ func WithColumns(mem memory.Allocator, columns ...DerivedColumn) (*BuiltinOp, er
 // checkDerivedNames refuses names that cannot be derived.
 func checkDerivedNames(names []string) error {
 	for i, name := range names {
-		if isReservedColumn(name) {
+		if metacols.IsReserved(name) {
 			return fmt.Errorf("columnar: payload column `%s` collides with a reserved metadata column", name)
 		}
 		if slices.Contains(names[:i], name) {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 // metadataSchemas makes the schemas of decoded batches, and remembers those of
@@ -49,8 +51,8 @@ func newPayloadPlan(schema *arrow.Schema) *payloadPlan {
 	plan := &payloadPlan{schema: schema}
 	fields := make([]arrow.Field, 0, schema.NumFields())
 	for i, field := range schema.Fields() {
-		if !isReservedColumn(field.Name) {
-			fields = append(fields, restoreField(field))
+		if !metacols.IsReserved(field.Name) {
+			fields = append(fields, metacols.Restore(field))
 			plan.indexes = append(plan.indexes, i)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
 // alignTombstones makes batches joinable of which only some hold tombstones:
@@ -62,7 +64,7 @@ func alignTombstones(mem memory.Allocator, batches []arrow.RecordBatch) (aligned
 }
 
 func hasPayload(schema *arrow.Schema) bool {
-	return slices.ContainsFunc(schema.Fields(), func(f arrow.Field) bool { return !isReservedColumn(f.Name) })
+	return slices.ContainsFunc(schema.Fields(), func(f arrow.Field) bool { return !metacols.IsReserved(f.Name) })
 }
 
 // insertTombstones adds a tombstone column that marks no row.
@@ -75,7 +77,7 @@ func insertTombstones(mem memory.Allocator, batch arrow.RecordBatch, at int) arr
 	column := array.MakeFromData(data)
 	defer column.Release()
 	metadata := batch.Schema().Metadata()
-	fields := slices.Insert(slices.Clone(batch.Schema().Fields()), at, metadataFields[len(metadataFields)-1])
+	fields := slices.Insert(slices.Clone(batch.Schema().Fields()), at, metacols.TombstoneField())
 	columns := slices.Insert(slices.Clone(batch.Columns()), at, column)
 	return array.NewRecordBatch(arrow.NewSchema(fields, &metadata), columns, batch.NumRows())
 }
