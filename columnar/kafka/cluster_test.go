@@ -45,9 +45,10 @@ func newFake(t testing.TB, opts ...kfake.Opt) cluster {
 	return cluster{brokers: fake.ListenAddrs(), fake: fake}
 }
 
-// opts returns client options that reach the cluster, followed by more.
+// opts returns client options that reach the cluster, followed by more. Whatever
+// more does not set is the default that users have.
 func (c cluster) opts(more ...kgo.Opt) []kgo.Opt {
-	return append([]kgo.Opt{kgo.SeedBrokers(c.brokers...), kgo.MetadataMinAge(50 * time.Millisecond), kgo.FetchMaxWait(200 * time.Millisecond)}, more...)
+	return append([]kgo.Opt{kgo.SeedBrokers(c.brokers...)}, more...)
 }
 
 // client returns a plain client for setting up and for looking at results.

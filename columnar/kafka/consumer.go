@@ -88,7 +88,6 @@ type consumer struct {
 
 	mu         sync.Mutex // guards the fields below
 	partitions map[columnar.TopicPartition]*partition
-	paused     map[columnar.TopicPartition]bool
 	pollLimit  int
 	probeAfter time.Duration
 	pending    []error
@@ -100,7 +99,6 @@ func newConsumer(c *connection) *consumer {
 		connection: c,
 		closing:    make(chan struct{}),
 		partitions: map[columnar.TopicPartition]*partition{},
-		paused:     map[columnar.TopicPartition]bool{},
 		pollLimit:  defaultPollRecords,
 		probeAfter: probeAfter,
 	}
@@ -117,39 +115,45 @@ func (c *consumer) BoundPolls(records int) {
 	c.pollLimit = records
 }
 
-// Pause stops fetching the partitions until Resume. Records that were fetched
-// before are kept and delivered after Resume.
+// Pause stops fetching the partitions until Resume, or until they leave the
+// assignment: a partition that comes back is fetched. Partitions that are not
+// assigned are passed over. Records that were fetched before are kept and delivered
+// after Resume.
 func (c *consumer) Pause(partitions []columnar.TopicPartition) {
-	c.setPaused(partitions, true)
-	c.client.PauseFetchPartitions(byTopic(partitions))
+	c.client.PauseFetchPartitions(byTopic(c.setPaused(partitions, true)))
 }
 
 // Resume continues fetching the partitions.
 func (c *consumer) Resume(partitions []columnar.TopicPartition) {
-	c.setPaused(partitions, false)
-	c.client.ResumeFetchPartitions(byTopic(partitions))
+	c.client.ResumeFetchPartitions(byTopic(c.setPaused(partitions, false)))
 }
 
-func (c *consumer) setPaused(partitions []columnar.TopicPartition, paused bool) {
+// setPaused returns the partitions that are assigned.
+func (c *consumer) setPaused(partitions []columnar.TopicPartition, paused bool) []columnar.TopicPartition {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	assigned := make([]columnar.TopicPartition, 0, len(partitions))
 	for _, tp := range partitions {
-		if paused {
-			c.paused[tp] = true
-		} else {
-			delete(c.paused, tp)
-		}
 		if p, ok := c.partitions[tp]; ok {
 			p.paused = paused
+			assigned = append(assigned, tp)
 		}
 	}
+	return assigned
 }
 
 // track begins to follow a partition. The caller holds mu.
-func (c *consumer) track(tp columnar.TopicPartition) {
-	p := newPartition()
-	p.paused = c.paused[tp]
-	c.partitions[tp] = p
+func (c *consumer) track(tp columnar.TopicPartition) { c.partitions[tp] = newPartition() }
+
+// forget ends following partitions. The client keeps a pause beyond the
+// assignment, so the pause is ended here.
+func (c *consumer) forget(partitions []columnar.TopicPartition) {
+	c.mu.Lock()
+	for _, tp := range partitions {
+		delete(c.partitions, tp)
+	}
+	c.mu.Unlock()
+	c.client.ResumeFetchPartitions(byTopic(partitions))
 }
 
 // Poll returns fetched records by partition, in offset order. It waits at most

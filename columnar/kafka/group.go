@@ -339,14 +339,6 @@ func (g *groupConsumer) lost(m map[string][]int32) {
 	})
 }
 
-func (g *groupConsumer) forget(partitions []columnar.TopicPartition) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, tp := range partitions {
-		delete(g.partitions, tp)
-	}
-}
-
 func (g *groupConsumer) blocked(map[string][]int32) {
 	if g.settings.rebalancePending != nil {
 		g.settings.rebalancePending()

@@ -176,7 +176,7 @@ func testRoundEndsForRebalance(t *testing.T, c cluster) {
 // other partitions than their counts.
 func testAddedPartitions(t *testing.T, c cluster) {
 	j := newTallyJob(t, c, false)
-	j.options = []kgo.Opt{kgo.MetadataMaxAge(500 * time.Millisecond)}
+	j.options = []kgo.Opt{kgo.MetadataMinAge(50 * time.Millisecond), kgo.MetadataMaxAge(500 * time.Millisecond)}
 	j.fill(t, 9)
 	m := j.start(t)
 	m.rounds(t, m.drained(t))

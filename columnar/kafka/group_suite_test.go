@@ -40,6 +40,7 @@ func init() {
 		{"second static member fences the first", testStaticFencing},
 		{"close leaves a group that rebalances", testCloseWhileJoining},
 		{"paused partition keeps its place", testPause},
+		{"pause ends with the assignment", testPauseEndsWithAssignment},
 		{"close ends a poll", testCloseEndsPoll},
 	}...)
 }
@@ -679,7 +680,9 @@ func (w joinWatch) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ ti
 
 func testPause(t *testing.T, c cluster) {
 	in, group := c.topic(t, 2), unique("group")
-	m := c.member(t, group, nil, []string{in})
+	var k tracker
+	m := c.member(t, group, &k, []string{in})
+	pollAll(t, func() bool { return len(k.owned) == 2 }, m)
 	m.Pause([]columnar.TopicPartition{at(in, 0)})
 	c.produce(t, in, 0, "a", "b")
 	c.produce(t, in, 1, "x")
@@ -689,6 +692,40 @@ func testPause(t *testing.T, c cluster) {
 	m.Resume([]columnar.TopicPartition{at(in, 0)})
 	if diff := cmp.Diff(map[columnar.TopicPartition][]string{at(in, 0): {"a", "b"}}, pollUntil(t, m, records(2))); diff != "" {
 		t.Errorf("records after Resume mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// A partition that was paused leaves the member and comes back. Nobody resumes it.
+func testPauseEndsWithAssignment(t *testing.T, c cluster) {
+	in, group := c.topic(t, 2), unique("group")
+	var k tracker
+	m := c.member(t, group, &k, []string{in}, brisk()...)
+	both := []columnar.TopicPartition{at(in, 0), at(in, 1)}
+	m.Pause(both) // of partitions that are not assigned: nothing
+	pollAll(t, func() bool { return len(k.owned) == 2 }, m)
+	m.Pause(both)
+	joinAndLeave(t, c, group, &k, in, m)
+	m.Resume([]columnar.TopicPartition{at(in, 0)}) // stayed, so its pause has stayed
+	c.produce(t, in, 0, "a")
+	c.produce(t, in, 1, "b")
+	want := map[columnar.TopicPartition][]string{at(in, 0): {"a"}, at(in, 1): {"b"}}
+	if diff := cmp.Diff(want, pollUntil(t, m, records(2))); diff != "" {
+		t.Errorf("records after the partition came back mismatch (-want +got):\n%s", diff)
+	}
+
+	r := c.reader(t)
+	assign := func(partitions []columnar.TopicPartition) {
+		t.Helper()
+		if err := r.Assign(partitions); err != nil {
+			t.Fatalf("assign: %v", err)
+		}
+	}
+	assign(both)
+	r.Pause(both[1:])
+	assign(both[:1])
+	assign(both)
+	if diff := cmp.Diff(want, pollUntil(t, r, records(2))); diff != "" {
+		t.Errorf("records of the reader mismatch (-want +got):\n%s", diff)
 	}
 }
 

@@ -31,6 +31,15 @@ func TestOnFirstTransactionProtocol(t *testing.T) {
 	}
 }
 
+// Brokers before 4.0, and this one by its settings, refuse records at once while they
+// write the markers of the transaction before.
+func TestRoundsAreShortOnABrokerThatRefusesAtOnce(t *testing.T) {
+	broker := kafkatest.Start(t, kafkatest.Options{TransactionVersion: 2, Settings: map[string]string{
+		"add.partitions.to.txn.retry.backoff.max.ms": "0",
+	}})
+	testShortRounds(t, cluster{brokers: []string{broker.Addr}})
+}
+
 func TestPasswordIsChecked(t *testing.T) {
 	brokers, user, password := kafkatest.SASLBrokers(t)
 	in := cluster{brokers: kafkatest.Brokers(t)}.topic(t, 1)

@@ -47,7 +47,10 @@ var runnerSuite []suiteTest
 
 func TestOnFakeCluster(t *testing.T) {
 	for _, tt := range slices.Concat(suite, runnerSuite) {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, newFake(t)) })
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.run(t, newFake(t))
+		})
 	}
 }
 

@@ -69,7 +69,6 @@ func (r *Reader) Assign(partitions []columnar.TopicPartition) error {
 	for tp := range r.partitions {
 		if !slices.Contains(partitions, tp) {
 			gone = append(gone, tp)
-			delete(r.partitions, tp)
 		}
 	}
 	for _, tp := range partitions {
@@ -79,6 +78,7 @@ func (r *Reader) Assign(partitions []columnar.TopicPartition) error {
 		}
 	}
 	r.mu.Unlock()
+	r.forget(gone)
 	r.client.RemoveConsumePartitions(byTopic(gone))
 	add := map[string]map[int32]kgo.Offset{}
 	for _, tp := range fresh {

@@ -17,6 +17,11 @@ import (
 const (
 	defaultTransactionTimeout = 60 * time.Second
 	defaultRebalanceTimeout   = 45 * time.Second
+	// markerMetadataAge bounds how long the client waits before it sends records
+	// again that a broker refused with CONCURRENT_TRANSACTIONS, which it does while it
+	// writes the markers of the transaction before. The client waits for new metadata
+	// then, and asks for metadata that often at most; its default is 5 seconds.
+	markerMetadataAge = 50 * time.Millisecond
 )
 
 // TransactionalMember is a member of a consumer group that produces in
@@ -62,7 +67,10 @@ var (
 // The options are those of [NewMember]. The transaction timeout is 60 seconds
 // and the rebalance timeout 45 unless [kgo.TransactionTimeout] and
 // [kgo.RebalanceTimeout] say otherwise; the first should stay the longer one,
-// because brokers fence a member whose transaction is open for longer.
+// because brokers fence a member whose transaction is open for longer. The client
+// may ask for metadata every 50 milliseconds unless [kgo.MetadataMinAge] says
+// otherwise: records that meet the markers of the transaction before are sent
+// again no sooner than new metadata comes.
 func NewTransactionalMember(group, transactionalID string, opts ...kgo.Opt) (*TransactionalMember, error) {
 	if transactionalID == "" {
 		return nil, &OptionError{Option: "TransactionalID", Have: `""`, Want: "an id"}
@@ -71,6 +79,7 @@ func NewTransactionalMember(group, transactionalID string, opts ...kgo.Opt) (*Tr
 	opts = slices.Concat([]kgo.Opt{
 		kgo.TransactionTimeout(defaultTransactionTimeout),
 		kgo.RebalanceTimeout(defaultRebalanceTimeout),
+		kgo.MetadataMinAge(markerMetadataAge),
 	}, opts)
 	g, err := joinGroup(group, opts,
 		[]owned{{name: "TransactionalID", opt: kgo.TransactionalID(transactionalID), want: transactionalID}},
