@@ -24,10 +24,18 @@ import (
 // [time.Duration] and nil.
 //
 // Integers of all widths are computed in 64 bits, and a result outside of them
-// is an error, as is division by zero. Integers mixed with floats become floats,
-// with decimals decimals. Dates, times and timestamps are integers in their
-// unit, and compare with a time.Time or a time.Duration. Floats compare in a
-// total order: -0 equals 0, NaN equals NaN and is greater than everything.
+// is an error, as is division by zero. Signed and unsigned integers compare by
+// their values. Integers mixed with floats become floats, with decimals decimals.
+// Floats compare in a total order: -0 equals 0, NaN equals NaN and is greater than
+// everything.
+//
+// Dates and timestamps are instants, in UTC where they have no zone. They compare
+// exactly with each other and with a time.Time, whatever their units. An instant
+// and a duration have a sum and a difference, which are instants; two instants have
+// a difference, and an instant a remainder by a duration, which are durations. Times
+// of day and durations compare with their like and with a time.Duration. The result
+// has the finer unit of the operands, and a value that this unit does not hold is an
+// error. Beside a number, a date, time or duration is the number of its units.
 //
 // A null operand makes the result null; And and Or give what the other operand
 // decides alone. Errors of a row count only where the row matters: the second
@@ -194,6 +202,11 @@ func (e Expression) Contains(part any) Expression { return apply(opContains, e, 
 
 // Cast is e as a value of an Arrow type, as [AppendValue] converts it. A value
 // that the type does not hold is an error.
+//
+// A timestamp stays the same instant in every unit; as a date it is the day in UTC,
+// as a time of day the time within that day, and as text RFC 3339 in UTC. A duration
+// is text such as 1500ms. Numbers become dates and times, and dates and times
+// numbers, as counts of the type's unit.
 func (e Expression) Cast(to arrow.DataType) Expression {
 	if to == nil {
 		return Expression{err: errors.New("columnar: cast to no type")}

@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"errors"
 	"math"
 	"math/bits"
 	"unsafe"
@@ -14,6 +15,11 @@ import (
 func reinterpreted[T uint64](words []int64) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(words))), len(words))
 }
+
+var (
+	errOverflow     = errors.New("integer overflow")
+	errDivideByZero = errors.New("division by zero")
+)
 
 // arithmetic computes an operator on operands of one kind.
 func (b *boundExpression) arithmetic(result, left, right *vector, rows int, ignored []bool) error {
@@ -96,17 +102,6 @@ func integerArithmetic(op operation, out []int64, left, right *vector, counts fu
 		}
 	}
 	return nil
-}
-
-// productFault is negative if the product of two integers is not one.
-func productFault(x, y int64) int64 {
-	high, low := bits.Mul64(uint64(x), uint64(y))
-	// The unsigned high word of a signed product.
-	signed := int64(high) - (x>>63)&y - (y>>63)&x
-	if signed != int64(low)>>63 {
-		return -1
-	}
-	return 0
 }
 
 func integerFault(op operation, x, y int64) error {

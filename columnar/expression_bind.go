@@ -11,24 +11,7 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 )
-
-// boundExpression is an expression for batches of one schema. It is used by one
-// goroutine at a time.
-type boundExpression struct {
-	node   *expressionNode
-	args   []*boundExpression
-	kind   valueKind
-	scale  int32          // of decimals
-	dt     arrow.DataType // of a column or a cast; nil otherwise
-	column int
-	// convert says that the only argument is turned into kind and scale.
-	convert bool
-	literal *vector
-
-	vectorScratch
-}
 
 // bindExpression finds the columns of an expression and settles the kinds of
 // its steps.
@@ -98,7 +81,7 @@ func (b *boundExpression) settle(schema *arrow.Schema) error {
 		if decimal, ok := plainType(b.dt).(arrow.DecimalType); ok {
 			b.scale = decimal.GetScale()
 		}
-		return nil
+		return b.settleCast()
 	case opBigEndian:
 		if err := b.want(intKind, b.args[0]); err != nil && b.args[0].kind != uintKind {
 			return err
@@ -130,7 +113,7 @@ func (b *boundExpression) settleColumn(schema *arrow.Schema) error {
 		return err
 	}
 	b.column, b.dt = column, schema.Field(column).Type
-	b.kind = computedKind(b.dt)
+	b.kind, b.when = computedKind(b.dt), timeTypeOf(b.dt)
 	if decimal, ok := plainType(b.dt).(arrow.DecimalType); ok {
 		b.scale = decimal.GetScale()
 	}
@@ -171,7 +154,7 @@ func (b *boundExpression) settleLiteral() error {
 	case *big.Rat:
 		return b.setDecimal(value)
 	case time.Time, time.Duration:
-		// unify gives it the unit of the other operand.
+		// settleTimes gives it the unit of the other operand.
 		b.kind = nestedKind
 		return nil
 	}
@@ -214,45 +197,6 @@ func (b *boundExpression) setDecimal(value *big.Rat) error {
 	b.kind, b.scale = decimalKind, state.scale
 	b.literal = &vector{kind: decimalKind, scale: state.scale, one: true}
 	b.literal.numbers = append(b.literal.numbers, number)
-	return nil
-}
-
-// isStored reports whether b is a column of the batch.
-func (b *boundExpression) isStored() bool {
-	return b.node.op == opColumn && b.literal == nil && !b.convert
-}
-
-// isTime reports whether b is a literal that has yet to get a unit.
-func (b *boundExpression) isTime() bool {
-	switch b.node.value.(type) {
-	case time.Time, time.Duration:
-		return b.node.op == opLiteral && b.literal == nil
-	default:
-		return false
-	}
-}
-
-// withUnitOf gives a time or duration the unit of dt.
-func (b *boundExpression) withUnitOf(dt arrow.DataType) error {
-	if dt == nil {
-		return fmt.Errorf("%s has no unit to compare with", b.node)
-	}
-	switch dt.ID() {
-	case arrow.TIMESTAMP, arrow.DATE32, arrow.DATE64, arrow.TIME32, arrow.TIME64, arrow.DURATION:
-	default:
-		return fmt.Errorf("%s does not compare with type %s", b.node, dt)
-	}
-	arr, err := appendedArray(memory.DefaultAllocator, dt, 1, func(int) any { return b.node.value })
-	if err != nil {
-		return err
-	}
-	defer arr.Release()
-	words, err := wordsOf(arr, &b.words, nil)
-	if err != nil {
-		return err
-	}
-	b.kind = intKind
-	b.literal = &vector{kind: intKind, words: []int64{words[0]}, one: true}
 	return nil
 }
 
@@ -306,22 +250,19 @@ func (b *boundExpression) settleOperator(left, right *boundExpression) error {
 	return fmt.Errorf("operator is not defined for values that are %s", b.kind)
 }
 
-// unify makes two operands of one kind.
+// unify makes two operands of one kind. Signed and unsigned integers are compared
+// as they are.
 func (b *boundExpression) unify(i, j int) error {
+	if err := b.settleTimes(i, j); err != nil {
+		return err
+	}
 	left, right := b.args[i], b.args[j]
-	if left.isTime() {
-		if err := left.withUnitOf(right.dt); err != nil {
-			return err
-		}
-	}
-	if right.isTime() {
-		if err := right.withUnitOf(left.dt); err != nil {
-			return err
-		}
-	}
 	kind, err := commonOperandKind(left, right)
 	if err != nil {
 		return err
+	}
+	if kind == intKind && left.kind != right.kind && left.kind != anyKind && right.kind != anyKind && b.compares() {
+		return nil
 	}
 	scale := max(left.scale, right.scale)
 	if kind == decimalKind && b.node.op == opMul {
@@ -330,6 +271,10 @@ func (b *boundExpression) unify(i, j int) error {
 	}
 	b.args[i], b.args[j] = left.as(kind, scale), right.as(kind, scale)
 	return nil
+}
+
+func (b *boundExpression) compares() bool {
+	return b.node.op >= opEqual && b.node.op <= opGreaterOrEqual
 }
 
 func commonOperandKind(left, right *boundExpression) (valueKind, error) {
@@ -377,15 +322,4 @@ func (b *boundExpression) becomesDecimal() bool {
 // isNaturalLiteral reports whether b is a literal integer that is not negative.
 func (b *boundExpression) isNaturalLiteral() bool {
 	return b.literal != nil && b.kind == intKind && b.literal.words[0] >= 0
-}
-
-// as returns b converted to a kind.
-func (b *boundExpression) as(kind valueKind, scale int32) *boundExpression {
-	if b.kind == kind && (kind != decimalKind || b.scale == scale) || b.kind == anyKind {
-		return b
-	}
-	if kind != decimalKind {
-		scale = 0
-	}
-	return &boundExpression{node: b.node, args: []*boundExpression{b}, kind: kind, scale: scale, convert: true}
 }

@@ -5,7 +5,6 @@ package columnar
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -35,11 +34,6 @@ func (ev *evaluation) hold(arr arrow.Array) arrow.Array {
 	ev.held = append(ev.held, arr)
 	return arr
 }
-
-var (
-	errOverflow     = errors.New("integer overflow")
-	errDivideByZero = errors.New("division by zero")
-)
 
 // eval computes b. Errors of rows for which ignored is true do not count; nil
 // ignores none.
@@ -80,7 +74,7 @@ func (ev *evaluation) eval(b *boundExpression, ignored []bool) (vector, error) {
 	for i := range args {
 		operands = append(operands, &args[i])
 	}
-	result := vector{kind: b.kind, scale: b.scale, one: rows == 1 && allOne(args)}
+	result := vector{kind: b.kind, scale: b.scale, when: b.when, one: rows == 1 && allOne(args)}
 	if b.node.op != opIsNull {
 		result.nulls = b.mergedNulls(rows, operands...)
 	}
@@ -230,7 +224,7 @@ func (ev *evaluation) choose(b *boundExpression, ignored []bool) (vector, error)
 		}
 		return &branches[1]
 	}
-	result := vector{kind: b.kind, scale: b.scale, nulls: resized(&b.nulls, ev.rows)}
+	result := vector{kind: b.kind, scale: b.scale, when: b.when, nulls: resized(&b.nulls, ev.rows)}
 	for row := range result.nulls {
 		result.nulls[row] = of(row).kind == anyKind || of(row).isNull(row)
 	}
@@ -280,7 +274,7 @@ func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool)
 	if arg.kind == anyKind {
 		return *arg, nil
 	}
-	result := vector{kind: b.kind, scale: b.scale, nulls: arg.nulls, one: arg.one}
+	result := vector{kind: b.kind, scale: b.scale, when: b.when, nulls: arg.nulls, one: arg.one}
 	rows := ev.rowsOf([]vector{*arg})
 	fail := func(row int, err error) error {
 		if arg.isNull(row) || ignored != nil && ignored[row] {
@@ -289,6 +283,11 @@ func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool)
 		return &rowError{row: row, cause: err}
 	}
 	switch {
+	case b.when != nil:
+		result.words = resized(&b.words, rows)
+		if err := arg.inFinerUnit(result.words, b.when, fail); err != nil {
+			return vector{}, err
+		}
 	case b.kind == bytesKind:
 		result.bytes = arg.bytes
 	case b.kind == decimalKind:
@@ -344,10 +343,28 @@ func (v *vector) integer(row int) *big.Int {
 	return big.NewInt(v.words[row])
 }
 
-// compareVectors compares operands of one kind. Rows with a null have no defined
+// compareVectors compares operands of one kind, or integers with and without sign. Rows with a null have no defined
 // result.
 func compareVectors(op operation, left, right *vector, out []bool) {
 	if left.kind == anyKind || right.kind == anyKind {
+		return
+	}
+	switch {
+	case left.kind == intKind && right.kind == uintKind:
+		compareBy(op, out, func(row int) int {
+			return compareSigned(left.words[row&left.mask()], uint64(right.words[row&right.mask()]))
+		})
+		return
+	case left.kind == uintKind && right.kind == intKind:
+		compareBy(op, out, func(row int) int {
+			return -compareSigned(right.words[row&right.mask()], uint64(left.words[row&left.mask()]))
+		})
+		return
+	case left.when != nil && right.when != nil && nanosOf(left.when) != nanosOf(right.when):
+		l, r := nanosOf(left.when), nanosOf(right.when)
+		compareBy(op, out, func(row int) int {
+			return compareCounts(left.words[row&left.mask()], l, right.words[row&right.mask()], r)
+		})
 		return
 	}
 	switch left.kind {

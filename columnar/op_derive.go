@@ -23,6 +23,7 @@ func FilterWhere(mem memory.Allocator, predicate Expression) *BuiltinOp {
 // program is an expression with its form for the latest schema.
 type program struct {
 	expression Expression
+	millis     bool // the result is event time
 	schema     *arrow.Schema
 	bound      *boundExpression
 }
@@ -34,6 +35,11 @@ func (p *program) bind(schema *arrow.Schema) error {
 	bound, err := bindExpression(p.expression.node, schema)
 	if err != nil {
 		return err
+	}
+	if bound.isTime() {
+		if err := bound.setTime(literalTimeType(bound.node.value)); err != nil {
+			return err
+		}
 	}
 	p.schema, p.bound = schema, bound
 	return nil
@@ -126,9 +132,10 @@ func WithKey(mem memory.Allocator, key Expression) *BuiltinOp {
 	return withMetadata(mem, KeyColumn, key, arrow.BinaryTypes.Binary, textKind, bytesKind)
 }
 
-// WithTimestamp returns an operator that makes timestamp, an integer in
-// milliseconds or a timestamp in milliseconds, the timestamp of the records that
-// a sink produces, and the event time of windows and joins behind it.
+// WithTimestamp returns an operator that makes timestamp the timestamp of the
+// records that a sink produces, and the event time of windows and joins behind it:
+// an integer in milliseconds since the Unix epoch, or a timestamp of any unit, which
+// is rounded down to milliseconds. A date, a time of day and a duration are refused.
 func WithTimestamp(mem memory.Allocator, timestamp Expression) *BuiltinOp {
 	return withMetadata(mem, TimestampColumn, timestamp, arrow.PrimitiveTypes.Int64, intKind)
 }
@@ -137,9 +144,14 @@ func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.
 	if err := value.check(); err != nil {
 		return invalidOperator(&ColumnError{Column: name, Row: noRow, Cause: err})
 	}
-	return newDerivation(mem, []NamedExpression{value.As(name)}, func(kind valueKind) (arrow.DataType, error) {
-		if kind != anyKind && !slices.Contains(kinds, kind) {
-			return nil, &ColumnError{Column: name, Row: noRow, Cause: errors.New("cannot be made of values that are " + kind.String())}
+	return newDerivation(mem, []NamedExpression{value.As(name)}, func(bound *boundExpression) (arrow.DataType, error) {
+		what := bound.kind.String()
+		isStamp := bound.when == nil || bound.when.ID() == arrow.TIMESTAMP
+		if !isStamp {
+			what = bound.when.String()
+		}
+		if bound.kind != anyKind && (!slices.Contains(kinds, bound.kind) || !isStamp) {
+			return nil, &ColumnError{Column: name, Row: noRow, Cause: errors.New("cannot be made of values that are " + what)}
 		}
 		return dt, nil
 	})
@@ -147,11 +159,12 @@ func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.
 
 // newDerivation returns an operator that computes columns. typeOf fixes the type
 // of the results; nil leaves it to the expressions.
-func newDerivation(mem memory.Allocator, columns []NamedExpression, typeOf func(valueKind) (arrow.DataType, error)) *BuiltinOp {
+func newDerivation(mem memory.Allocator, columns []NamedExpression, typeOf func(*boundExpression) (arrow.DataType, error)) *BuiltinOp {
 	return newOperator("", func() kernel {
 		programs := make([]program, len(columns))
 		for i, column := range columns {
 			programs[i].expression = column.Expression
+			programs[i].millis = typeOf != nil && column.Name == TimestampColumn
 		}
 		return &derivation{columns: len(columns), compute: func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error) {
 			column, err := programs[i].column(mem, batch, typeOf)
@@ -164,14 +177,14 @@ func newDerivation(mem memory.Allocator, columns []NamedExpression, typeOf func(
 }
 
 // column computes the expression as an array that the caller owns.
-func (p *program) column(mem memory.Allocator, batch arrow.RecordBatch, typeOf func(valueKind) (arrow.DataType, error)) (arrow.Array, error) {
+func (p *program) column(mem memory.Allocator, batch arrow.RecordBatch, typeOf func(*boundExpression) (arrow.DataType, error)) (arrow.Array, error) {
 	if err := p.bind(batch.Schema()); err != nil {
 		return nil, err
 	}
 	var dt arrow.DataType
 	if typeOf != nil {
 		var err error
-		if dt, err = typeOf(p.bound.kind); err != nil {
+		if dt, err = typeOf(p.bound); err != nil {
 			return nil, err
 		}
 	}
@@ -185,6 +198,11 @@ func (p *program) column(mem memory.Allocator, batch arrow.RecordBatch, typeOf f
 	v, err := p.eval(ev)
 	if err != nil {
 		return nil, err
+	}
+	if p.millis {
+		if v, err = v.inMillis(); err != nil {
+			return nil, columnFailure(p.expression.node.firstColumnOf(), err)
+		}
 	}
 	if dt == nil {
 		if dt = p.bound.dt; dt == nil {

@@ -6,11 +6,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
 // vector is a column while an expression is computed. Which of the slices is
@@ -21,6 +24,7 @@ type vector struct {
 	words   []int64          // integers; floats as the bits of a float64
 	truths  []bool           // booleans
 	bytes   byteValues       // text and bytes
+	when    arrow.DataType   // plain type of integers that are dates or times; nil otherwise
 	numbers []decimal256.Num // decimals, unscaled
 	scale   int32
 	nulls   []bool // nil without nulls
@@ -41,7 +45,7 @@ func (v *vector) text(row int) []byte { return v.bytes.at(row & v.mask()) }
 
 // readVector returns a plain array as a vector that borrows its memory.
 func readVector(arr arrow.Array, into *vectorScratch) (vector, error) {
-	v := vector{kind: kindOf(arr.DataType())}
+	v := vector{kind: kindOf(arr.DataType()), when: timeTypeOf(arr.DataType())}
 	if nulls := validityOf(arr); nulls.hasNulls() {
 		v.nulls = resized(&into.nulls, arr.Len())
 		for row := range v.nulls {
@@ -105,6 +109,9 @@ func (s *vectorScratch) mergedNulls(rows int, vectors ...*vector) []bool {
 func (v *vector) naturalType() arrow.DataType {
 	switch v.kind {
 	case intKind:
+		if v.when != nil {
+			return v.when
+		}
 		return arrow.PrimitiveTypes.Int64
 	case uintKind:
 		return arrow.PrimitiveTypes.Uint64
@@ -131,6 +138,14 @@ const computedDigits = 38
 func (v *vector) build(mem memory.Allocator, dt arrow.DataType, rows int, ignored []bool) (arrow.Array, error) {
 	isNull := func(row int) bool { return v.isNull(row) || ignored != nil && ignored[row] }
 	mask := v.mask()
+	if v.when != nil {
+		switch target := timeTypeOf(dt); {
+		case target != nil && !arrow.TypeEqual(target, v.when):
+			return v.buildTimes(mem, dt, target, rows, isNull)
+		case kindOf(dt) == textKind:
+			return v.buildTimeTexts(mem, dt, rows, isNull)
+		}
+	}
 	switch v.kind {
 	case intKind, uintKind, float64Kind, boolKind:
 		column := wordColumn{kind: v.kind, words: make([]int64, rows)}
@@ -174,6 +189,37 @@ func (v *vector) build(mem memory.Allocator, dt arrow.DataType, rows int, ignore
 	}
 }
 
+// buildTimes returns dates or times as an array of another type of them.
+func (v *vector) buildTimes(mem memory.Allocator, dt, target arrow.DataType, rows int, isNull func(row int) bool) (arrow.Array, error) {
+	column, mask := wordColumn{kind: intKind, words: make([]int64, rows)}, v.mask()
+	for row := range column.words {
+		if isNull(row) {
+			column.setNull(row)
+			continue
+		}
+		var err error
+		if column.words[row], err = castTime(v.words[row&mask], v.when, target); err != nil {
+			return nil, &rowError{row: row, cause: err}
+		}
+	}
+	return column.build(mem, dt)
+}
+
+func (v *vector) buildTimeTexts(mem memory.Allocator, dt arrow.DataType, rows int, isNull func(row int) bool) (arrow.Array, error) {
+	texts, mask := make([][]byte, rows), v.mask()
+	for row := range texts {
+		if isNull(row) {
+			continue
+		}
+		text, err := timeText(v.words[row&mask], v.when)
+		if err != nil {
+			return nil, &rowError{row: row, cause: err}
+		}
+		texts[row] = []byte(text)
+	}
+	return byteArray(mem, dt, rows, func(row int) []byte { return texts[row] })
+}
+
 func notNil(value []byte) []byte {
 	if value == nil {
 		return []byte{}
@@ -189,4 +235,42 @@ func (v *vector) bigEndian(data *[]byte) vector {
 	}
 	*data = bytes
 	return vector{kind: bytesKind, bytes: byteValues{data: bytes, width: 8}, nulls: v.nulls, one: v.one}
+}
+
+// inFinerUnit converts counts to a unit that is not coarser.
+func (v *vector) inFinerUnit(words []int64, to arrow.DataType, fail func(row int, err error) error) error {
+	factor := nanosOf(v.when) / nanosOf(to)
+	for row := range words {
+		word, ok := multiplied(v.words[row], factor)
+		if words[row] = word; !ok {
+			if err := fail(row, fmt.Errorf("%w: %d of %s as %s", errTimeUnitRange, v.words[row], v.when, to)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// inMillis returns integers, which are taken as milliseconds, or timestamps as
+// milliseconds since the Unix epoch, rounded down.
+func (v *vector) inMillis() (vector, error) {
+	result := *v
+	result.when = nil
+	if v.kind != intKind || v.when == nil {
+		return result, nil
+	}
+	unit, millis := nanosOf(v.when), int64(time.Millisecond)
+	result.words = make([]int64, len(v.words))
+	for row, word := range v.words {
+		ok := true
+		if unit > millis {
+			result.words[row], ok = multiplied(word, unit/millis)
+		} else {
+			result.words[row], _ = numtext.FloorDivMod(word, millis/unit)
+		}
+		if !ok && !v.isNull(row) {
+			return vector{}, &rowError{row: row, cause: fmt.Errorf("timestamp %d of %s is out of range", word, v.when)}
+		}
+	}
+	return result, nil
 }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
+)
+
+// boundExpression is an expression for batches of one schema. It is used by one
+// goroutine at a time.
+type boundExpression struct {
+	node   *expressionNode
+	args   []*boundExpression
+	kind   valueKind
+	scale  int32          // of decimals
+	dt     arrow.DataType // of a column or a cast; nil otherwise
+	when   arrow.DataType // plain, of values that are dates or times; nil otherwise
+	column int
+	// convert says that the only argument is turned into kind and scale.
+	convert bool
+	literal *vector
+
+	vectorScratch
+}
+
+// asTime returns b as counts of the unit of a type of its class.
+func (b *boundExpression) asTime(dt arrow.DataType) *boundExpression {
+	if arrow.TypeEqual(b.when, dt) {
+		return b
+	}
+	return &boundExpression{node: b.node, args: []*boundExpression{b}, kind: intKind, when: dt, convert: true}
+}
+
+// isTime reports whether b is a literal that has yet to get a unit.
+func (b *boundExpression) isTime() bool {
+	switch b.node.value.(type) {
+	case time.Time, time.Duration:
+		return b.node.op == opLiteral && b.literal == nil
+	default:
+		return false
+	}
+}
+
+func (b *boundExpression) typeText() string {
+	if b.dt != nil {
+		return b.dt.String()
+	}
+	return b.when.String()
+}
+
+// setTime makes a literal of the time.Time or time.Duration that b is: of the type
+// like if that holds it, and otherwise of the type of that class with the coarsest
+// unit that does.
+func (b *boundExpression) setTime(like arrow.DataType) error {
+	seconds, nanos := int64(0), int64(0)
+	switch value := b.node.value.(type) {
+	case time.Time:
+		seconds, nanos = value.Unix(), int64(value.Nanosecond())
+	case time.Duration:
+		seconds, nanos = numtext.FloorDivMod(int64(value), int64(time.Second))
+	}
+	types := []arrow.DataType{like}
+	for unit := arrow.Second; unit <= arrow.Nanosecond; unit++ {
+		types = append(types, timeType(classOf(like), unit, zoneOf(like)))
+	}
+	for _, dt := range types {
+		per := nanosOf(dt)
+		var word int64
+		switch {
+		case per > int64(time.Second):
+			days := per / int64(time.Second)
+			if nanos != 0 || seconds%days != 0 {
+				continue
+			}
+			word = seconds / days
+		case nanos%per != 0:
+			continue
+		default:
+			product, ok := multiplied(seconds, int64(time.Second)/per)
+			if word = product + nanos/per; !ok || word < product {
+				continue
+			}
+		}
+		b.kind, b.when = intKind, dt
+		b.literal = &vector{kind: intKind, words: []int64{word}, when: dt, one: true}
+		return nil
+	}
+	return fmt.Errorf("%s is out of the range of %s", b.node, timeType(classOf(like), arrow.Nanosecond, zoneOf(like)))
+}
+
+// isStored reports whether b is a column of the batch.
+func (b *boundExpression) isStored() bool {
+	return b.node.op == opColumn && b.literal == nil && !b.convert
+}
+
+// as returns b converted to a kind.
+func (b *boundExpression) as(kind valueKind, scale int32) *boundExpression {
+	if b.kind == kind && (kind != decimalKind || b.scale == scale) || b.kind == anyKind {
+		return b
+	}
+	if kind != decimalKind {
+		scale = 0
+	}
+	return &boundExpression{node: b.node, args: []*boundExpression{b}, kind: kind, scale: scale, convert: true}
+}
