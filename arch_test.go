@@ -68,7 +68,7 @@ var layers = []layer{
 		uses:    []string{franzModule},
 		bans:    formatBans},
 	{pkg: "columnarschema",
-		imports: []string{"schema", "columnar", "internal/avroplan", "internal/errtext"},
+		imports: []string{"schema", "columnar", "internal/avroplan", "internal/columnset", "internal/errtext"},
 		uses:    []string{arrowModule, hambaModule, protoModule},
 		bans:    []ban{kafkaBan}},
 	{pkg: "coordination",
@@ -82,6 +82,7 @@ var layers = []layer{
 
 	{pkg: "internal/avroplan"},
 	{pkg: "internal/avrovalue", imports: []string{"internal/avroplan"}},
+	{pkg: "internal/columnset", uses: []string{arrowModule}},
 	{pkg: "internal/errtext"},
 	{pkg: "internal/kafkatest", uses: []string{franzModule}},
 	{pkg: "internal/kafkatest/withkafka", imports: []string{"internal/kafkatest"}},

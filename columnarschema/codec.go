@@ -43,7 +43,7 @@ func newRecordCodec(f format, spec schema.FramerSpec, cache *schema.SchemaCache,
 	if c.value, err = newPart(f, spec, cache, options.role, options.serde); err != nil {
 		return nil, textPrefix.Wrap(err, "%v codec", spec.Kind)
 	}
-	c.payload, err = payloadSchema(f.columns().schema, options)
+	c.payload, err = payloadSchema(f.columns().Schema(), options)
 	return c, err
 }
 
@@ -53,7 +53,7 @@ func payloadSchema(value *arrow.Schema, options *codecOptions) (*arrow.Schema, e
 		return value, nil
 	}
 	fields := slices.Clone(value.Fields())
-	for _, field := range options.key.format.columns().schema.Fields() {
+	for _, field := range options.key.format.columns().Schema().Fields() {
 		field.Name = options.keyPrefix + field.Name
 		field.Nullable = true
 		if value.HasField(field.Name) {

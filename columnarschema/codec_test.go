@@ -13,13 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
+	"github.com/krabka-io/krabka-streams-go/internal/columnset"
 	"github.com/krabka-io/krabka-streams-go/schema"
 )
 
 // pairFormat is a format of a number and as many copies of a text: a byte with
 // the number, and the text. It refuses the number 13 after it has appended
 // everything.
-type pairFormat struct{ spec *schemaSpec }
+type pairFormat struct{ spec *columnset.Spec }
 
 var (
 	errThirteen = errors.New("thirteen")
@@ -30,7 +31,7 @@ var (
 	}, nil)
 )
 
-func (f *pairFormat) columns() *schemaSpec { return f.spec }
+func (f *pairFormat) columns() *columnset.Spec { return f.spec }
 
 func (f *pairFormat) newScratch() any { return nil }
 
@@ -40,12 +41,12 @@ func (f *pairFormat) compileEncoder(schema.ResolvedSchema) (encodePlan, []int, e
 	return f, nil, nil
 }
 
-func (f *pairFormat) decode(set *columnSet, _, body []byte) error {
-	set.top[0].append8(uint64(body[0]))
+func (f *pairFormat) decode(set *columnset.Set, _, body []byte) error {
+	set.Top()[0].Append8(uint64(body[0]))
 	for range body[0] {
-		set.top[1].children[0].appendBytes(body[1:])
+		set.Top()[1].Children()[0].AppendBytes(body[1:])
 	}
-	set.top[1].endList()
+	set.Top()[1].EndList()
 	if body[0] == 13 {
 		return errThirteen
 	}
@@ -75,7 +76,7 @@ func newPairCodec(t *testing.T, cache *schema.SchemaCache, mem memory.Allocator,
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &pairFormat{newSchemaSpec(pairSchema, nil)}
+	f := &pairFormat{columnset.NewSpec(pairSchema, nil)}
 	c, err := newRecordCodec(f, schema.FramerSpec{Kind: schema.KindAvro, Schema: `"bytes"`}, cache, mem, o)
 	if err != nil {
 		t.Fatal(err)

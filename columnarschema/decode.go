@@ -33,7 +33,7 @@ func (c *recordCodec) Decode(topic string, records []columnar.ConsumedRecord) (a
 	for i := range records {
 		size += len(records[i].Value)
 	}
-	d.value.begin(len(records), size)
+	d.value.Begin(c.mem, len(records), size)
 	if key := c.options.key; key != nil {
 		d.key = key.reader(topic, c.mem)
 		defer d.key.close()
@@ -41,7 +41,7 @@ func (c *recordCodec) Decode(topic string, records []columnar.ConsumedRecord) (a
 		for i := range records {
 			size += len(records[i].Key)
 		}
-		d.key.begin(len(records), size)
+		d.key.Begin(c.mem, len(records), size)
 	}
 	if err := d.run(); err != nil {
 		return nil, err
@@ -73,9 +73,9 @@ func (d *batchDecoder) run() error {
 			continue
 		}
 		if err := d.record(record); err != nil {
-			d.value.rollback()
+			d.value.Rollback()
 			if d.key != nil {
-				d.key.rollback()
+				d.key.Rollback()
 			}
 			d.fail(i, err)
 			continue
@@ -106,13 +106,13 @@ func (d *batchDecoder) record(record *columnar.ConsumedRecord) error {
 	case d.codec.options.tombstones == TombstoneReject:
 		return errTombstone
 	default:
-		d.value.appendNulls()
+		d.value.AppendNulls()
 	}
 	switch {
 	case d.key == nil:
 		return nil
 	case record.Key == nil:
-		d.key.appendNulls()
+		d.key.AppendNulls()
 		return nil
 	}
 	return d.key.read(record.Key, record.Headers)
@@ -147,31 +147,31 @@ func (d *batchDecoder) fail(index int, cause error) {
 
 // commit ends the row of a record in all columns, or takes it back in all.
 func (d *batchDecoder) commit() bool {
-	if d.key != nil && d.key.overflow != nil {
-		d.value.rollback()
-		d.key.rollback()
+	if d.key != nil && d.key.Overflow() != nil {
+		d.value.Rollback()
+		d.key.Rollback()
 		return false
 	}
-	if !d.value.commit() {
+	if !d.value.Commit() {
 		return false
 	}
-	return d.key == nil || d.key.commit()
+	return d.key == nil || d.key.Commit()
 }
 
 // overflowing names the first column without room.
 func (d *batchDecoder) overflowing() string {
-	if c := d.value.overflow; c != nil {
-		return c.field.Name
+	if c := d.value.Overflow(); c != nil {
+		return c.Field().Name
 	}
-	return d.codec.options.keyPrefix + d.key.overflow.field.Name
+	return d.codec.options.keyPrefix + d.key.Overflow().Field().Name
 }
 
 // batch makes a batch of what has been read.
 func (d *batchDecoder) batch() (arrow.RecordBatch, error) {
-	rows := d.value.rows
-	columns := d.value.finish()
+	rows := d.value.Rows()
+	columns := d.value.Finish()
 	if d.key != nil {
-		columns = append(columns, d.key.finish()...)
+		columns = append(columns, d.key.Finish()...)
 	}
 	payload := array.NewRecordBatch(d.codec.payload, columns, int64(rows))
 	for _, column := range columns {

@@ -5,6 +5,7 @@ package columnarschema
 import (
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/krabka-io/krabka-streams-go/internal/columnset"
 	"github.com/krabka-io/krabka-streams-go/schema"
 )
 
@@ -15,10 +16,10 @@ import (
 type format interface {
 	// columns describes the payload columns. They depend on the local schema
 	// alone, never on a writer's.
-	columns() *schemaSpec
+	columns() *columnset.Spec
 
 	// newScratch returns what decoding needs for itself, to be found in
-	// columnSet.scratch. One goroutine uses it at a time, for many batches.
+	// [columnset.Set]'s Scratch. One goroutine uses it at a time, for many batches.
 	newScratch() any
 
 	// compileDecoder prepares to read bodies of a writer schema. It runs once for
@@ -38,7 +39,7 @@ type decodePlan interface {
 	// neither indexes, the message-index list in wire form, nor body. After an
 	// error the columns hold parts of the record, which the caller takes back.
 	// Memory that it takes is bounded by the size of body.
-	decode(set *columnSet, indexes, body []byte) error
+	decode(set *columnset.Set, indexes, body []byte) error
 }
 
 // encodePlan writes bodies under one schema. It is immutable and safe for

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
+	"github.com/krabka-io/krabka-streams-go/internal/columnset"
 	"github.com/krabka-io/krabka-streams-go/schema"
 )
 
@@ -19,7 +20,7 @@ type part struct {
 	format format
 	framer *framer
 	header string    // key of the record header that carries the schema id
-	sets   sync.Pool // of *columnSet
+	sets   sync.Pool // of *columnset.Set
 }
 
 // planner lets a framer compile with a format.
@@ -46,17 +47,17 @@ func newPart(f format, spec schema.FramerSpec, cache *schema.SchemaCache, role s
 // reader returns what reads this part of the records of one call into columns
 // with memory of mem. The caller gives it back with close.
 func (p *part) reader(topic string, mem memory.Allocator) *partReader {
-	set, _ := p.sets.Get().(*columnSet)
+	set, _ := p.sets.Get().(*columnset.Set)
 	if set == nil {
-		set = newColumnSet(p.format.columns(), mem, p.format.newScratch())
+		set = columnset.New(p.format.columns(), mem)
+		set.Scratch = p.format.newScratch()
 	}
-	set.mem = mem
-	return &partReader{part: p, columnSet: set, frames: p.framer.Reader(topic)}
+	return &partReader{part: p, Set: set, frames: p.framer.Reader(topic)}
 }
 
 // partReader reads one part of the records of one call.
 type partReader struct {
-	*columnSet
+	*columnset.Set
 	part   *part
 	frames *schema.FrameReader[decodePlan, encodePlan]
 }
@@ -64,8 +65,8 @@ type partReader struct {
 // close frees what finish has not handed over, and keeps the rest for the next
 // call.
 func (r *partReader) close() {
-	r.discard()
-	r.part.sets.Put(r.columnSet)
+	r.Discard()
+	r.part.sets.Put(r.Set)
 }
 
 // plan finds what reads a payload: by the record's header where it has one,
@@ -87,7 +88,7 @@ func (r *partReader) read(payload []byte, headers []columnar.RecordHeader) error
 	if err != nil {
 		return err
 	}
-	if err := plan.decode(r.columnSet, indexes, body); err != nil {
+	if err := plan.decode(r.Set, indexes, body); err != nil {
 		return r.frames.Failure(err)
 	}
 	return nil
