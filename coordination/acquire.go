@@ -58,8 +58,14 @@ func AcquireLeadership(ctx context.Context, transport Transport, role Role, memb
 func (e *elector) acquire(ctx context.Context) (l *Leadership, abandoned, err error) {
 	ctx, cancel := e.withLifetime(ctx)
 	defer cancel()
-	c := newCandidate(e.member, &e.settings, &e.identity)
+	if e.candidate == nil {
+		e.candidate = newCandidate(e.member, &e.settings, &e.identity)
+	}
+	c := e.candidate
 	l, err = e.compete(ctx, c)
+	if err == nil {
+		e.candidate = nil // the next one comes after this leadership
+	}
 	if err != nil && ctx.Err() != nil && e.deregisterOnCancel && (c.registered || c.seen) {
 		final, cancel := e.final(ctx)
 		defer cancel()

@@ -33,6 +33,7 @@ type elector struct {
 	member    MemberID
 	at        TopicPartition
 	identity  identity
+	candidate *candidate // nil before the first acquisition and after a won one
 }
 
 func newElector(transport Transport, role Role, member MemberID, options []Option) (*elector, error) {

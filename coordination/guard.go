@@ -51,8 +51,11 @@ func (l *Leadership) Guard() (*GuardedWriter, error) {
 // Write does not keep the records after it returns. No records are no
 // transaction.
 //
-// A write that takes as long as the lease delays its renewal; keep
-// transactions short.
+// Write takes three quarters of the renew interval at most, and half of what
+// remains of the lease when a renewal is due, so that topics that do not answer
+// never cost the leadership; a context that ends earlier bounds it further. The
+// bound counts from the turn. A renewal waits behind one write at most, however
+// many goroutines write.
 func (w *GuardedWriter) Write(ctx context.Context, records ...GuardedRecord) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -70,7 +73,7 @@ func (w *GuardedWriter) Write(ctx context.Context, records ...GuardedRecord) err
 	if len(records) == 0 {
 		return nil
 	}
-	pass, err := l.take(ctx)
+	bounded, pass, err := l.work(ctx)
 	if err != nil {
 		return l.elector.failed("write records", err)
 	}
@@ -78,23 +81,23 @@ func (w *GuardedWriter) Write(ctx context.Context, records ...GuardedRecord) err
 	if err := l.ended(); err != nil {
 		return err
 	}
-	return l.writeRecords(ctx, w.writer, records)
+	return l.writeRecords(ctx, bounded, w.writer, records)
 }
 
 // writeRecords runs with the turn of the leadership.
-func (l *Leadership) writeRecords(ctx context.Context, writer RecordWriter, records []GuardedRecord) error {
+func (l *Leadership) writeRecords(ctx, bounded context.Context, writer RecordWriter, records []GuardedRecord) error {
 	size := 0
 	for _, record := range records {
 		size += len(record.Key) + len(record.Value)
 	}
 	token, began := l.Token(), l.elector.now()
-	err := writer.WriteRecords(ctx, l.elector.role, token, slices.Clone(records))
+	err := writer.WriteRecords(bounded, l.elector.role, token, slices.Clone(records))
 	l.elector.report(began, CallEvent{
 		Operation: OperationWriteRecords, Token: token, Records: len(records), Bytes: size, Err: err,
 	})
 	l.track()
 	if err != nil {
-		return l.refused(l.elector.failed("write records", cancelled(ctx, err)))
+		return l.refused(l.elector.failed("write records", l.elector.overran(ctx, bounded, err)))
 	}
 	return nil
 }

@@ -23,8 +23,8 @@ import (
 //
 // After a commit that had to be asked for twice, the first request may still
 // arrive, and would commit what a later transaction has written by then. While
-// it may, records that make more than one batch are held back, for half a lease
-// at most; after that the error is retriable.
+// it may, records that make more than one batch are held back. A context that
+// ends meanwhile makes that a retriable error.
 //
 // Where the brokers advance the epoch with every transaction, a transaction
 // that failed halfway cannot be aborted safely; the token is given up then,

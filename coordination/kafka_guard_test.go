@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -384,4 +385,29 @@ func TestGuardedWriteOfAnotherRoleIsRefused(t *testing.T) {
 	if diff := cmp.Diff([]string{}, x.visible(t, x.commands, 0)); diff != "" {
 		t.Errorf("visible (-want +got):\n%s", diff)
 	}
+}
+
+// A guarded topic that takes no records, and no other topic, costs a writer its
+// writes and not the role.
+func TestGuardedTopicWithoutReplicasCostsNoLeadership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newGuardedOn(t, virtualStage(t), 1)
+		fault := x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: x.commands, Err: kerr.NotEnoughReplicas, Count: 1 << 30})
+		began := time.Now()
+		for time.Since(began) < 10*time.Minute {
+			err := x.guard.Write(context.Background(), x.record(0, "never"))
+			if !errors.Is(err, kerr.NotEnoughReplicas) || errors.Is(err, coordination.ErrOutcomeUnknown) {
+				t.Fatalf("write: %v, want NOT_ENOUGH_REPLICAS and no doubt", err)
+			}
+		}
+		if err := x.l.Err(); err != nil {
+			t.Errorf("the leadership ended: %v", err)
+		}
+		fault.Remove()
+		x.write(t, x.record(0, "next"))
+		if diff := cmp.Diff([]string{"next"}, x.visible(t, x.commands, 0)); diff != "" {
+			t.Errorf("visible (-want +got):\n%s", diff)
+		}
+		x.stage.stop(x.transport)
+	})
 }

@@ -73,18 +73,10 @@ func (x *transaction) exposed() bool {
 	return !x.term.tracking && time.Now().Before(x.term.strays.gone)
 }
 
-// outlast waits until the transaction is not exposed, but not so long that the
-// lease runs out meanwhile.
+// outlast waits until the transaction is not exposed.
 func (x *transaction) outlast(ctx context.Context) error {
-	if !x.exposed() {
-		return nil
-	}
-	request, late := x.request("EndTxn"), &transientError{err: errStray}
-	if !pause(ctx, min(time.Until(x.term.strays.gone), x.lease.duration/2)) {
-		return request.failed(ended(ctx, late))
-	}
-	if x.exposed() {
-		return request.failed(late)
+	if x.exposed() && !pause(ctx, time.Until(x.term.strays.gone)) {
+		return x.request("EndTxn").failed(ended(ctx, &transientError{err: errStray}))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Leadership is the live leadership of one member over one role.
@@ -36,9 +37,14 @@ type Leadership struct {
 	token   atomic.Pointer[FencingToken]
 	offset  atomic.Int64 // of the first lease record known, or -1
 
-	// turn holds one token. Whoever took it makes the calls that write under
-	// the epoch; so lease records, tombstone and guarded writes have an order.
-	// The fields below it belong to the taker.
+	// The queue holds one token. A guarded write and a question to the
+	// coordinator take the token before they wait for the turn, so a renewal
+	// waits behind one of them at most.
+	queue chan struct{}
+
+	// The turn holds one token. Its taker makes the calls that write under the
+	// epoch, so lease records, tombstone and guarded writes have an order. The
+	// fields below belong to the taker.
 	turn    chan struct{}
 	sent    *grant // the last lease that was sent, acknowledged or not
 	tried   bool   // a tombstone was sent
@@ -58,6 +64,7 @@ func newLeadership(e *elector, minted FencingToken, first *grant, offset int64) 
 		elector: e,
 		minted:  minted,
 		sent:    first,
+		queue:   make(chan struct{}, 1),
 		turn:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
@@ -65,6 +72,7 @@ func newLeadership(e *elector, minted FencingToken, first *grant, offset int64) 
 	l.token.Store(&minted)
 	l.track()
 	l.offset.Store(offset)
+	l.queue <- struct{}{}
 	l.turn <- struct{}{}
 	return l
 }
@@ -219,6 +227,44 @@ func (l *Leadership) take(ctx context.Context) (pass func(), err error) {
 	return func() { l.turn <- struct{}{} }, nil
 }
 
+// work takes the turn for a call that is not about the lease, and bounds the
+// call so that the next renewal is written in time. The function that it
+// returns passes the turn on.
+func (l *Leadership) work(ctx context.Context) (bounded context.Context, pass func(), err error) {
+	select {
+	case <-l.queue:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	leave := func() { l.queue <- struct{}{} }
+	next, err := l.take(ctx)
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	bounded, cancel := l.elector.withTimeout(ctx, l.elector.workBound())
+	return bounded, func() {
+		cancel()
+		next()
+		leave()
+	}, nil
+}
+
+// workBound returns how long a call may keep a renewal from its turn: less than
+// the renew interval, and half of the time between a renewal that is due and
+// the deadline.
+func (e *elector) workBound() time.Duration {
+	return min(e.lease.renewInterval*3/4, (e.lease.duration-e.lease.renewInterval)/2)
+}
+
+// overran adds the bound to the error of a call that it ended.
+func (e *elector) overran(ctx, bounded context.Context, err error) error {
+	if bounded.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("no answer within %v, and the lease has to be renewed: %w", e.workBound(), cancelled(bounded, err))
+	}
+	return cancelled(ctx, err)
+}
+
 // SafeUntil returns the instant, in milliseconds since the Unix epoch, up to
 // which no standby has challenged this leadership, provided its clock is
 // within [WithClockTolerance] of this one: the deadline of the last
@@ -275,15 +321,15 @@ func (l *Leadership) Verify(ctx context.Context) error {
 	if err := l.ended(); err != nil {
 		return err
 	}
-	pass, err := l.take(ctx)
+	bounded, pass, err := l.work(ctx)
 	if err != nil {
 		return l.elector.failed("verify", err)
 	}
 	defer pass()
-	token, held, err := l.elector.describe(ctx)
+	token, held, err := l.elector.describe(bounded)
 	switch {
 	case err != nil:
-		return err
+		return l.elector.overran(ctx, bounded, err)
 	case !held:
 		return l.elector.failed("verify", fmt.Errorf("%w: the coordinator does not know the role", ErrFenced))
 	case token != l.Token():

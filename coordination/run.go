@@ -39,7 +39,10 @@ type Callbacks struct {
 // OnAcquired when the leadership ends, waits for it to return, and starts
 // over. Before each new start it waits: one poll interval at first, twice as
 // long after every failed acquisition and every term shorter than a lease, and
-// the lease duration at most.
+// the lease duration at most. A member that stood by for a lease before its
+// acquisition failed waits one poll interval again, and no member waits past
+// the instant at which its turn to challenge comes. What a failed acquisition
+// saw of the holder stays known to the next one.
 //
 // When ctx ends, Run waits for OnAcquired and resigns; with
 // [WithDeregisterOnCancel] it also leaves the roster. It then returns nil, or
@@ -86,15 +89,13 @@ func (e *elector) watch(ctx context.Context, tell func(LeaderChange), options []
 
 func (e *elector) run(ctx context.Context, callbacks Callbacks) error {
 	for failures := 0; ; {
+		began := e.now()
 		l, abandoned, err := e.acquire(ctx)
 		switch {
 		case err == nil:
-			began := e.now()
+			began = e.now()
 			if over, err := e.serve(ctx, l, callbacks); over {
 				return err
-			}
-			if e.now().since(began) >= e.lease.duration {
-				failures = 0
 			}
 		case ctx.Err() != nil:
 			return errors.Join(ignoring(err, ctx.Err()), abandoned)
@@ -104,8 +105,18 @@ func (e *elector) run(ctx context.Context, callbacks Callbacks) error {
 			e.identity.wary = e.identity.wary || errors.Is(err, ErrDuplicateMember)
 			e.log().Warn("could not compete for the role", logError, err)
 		}
+		now := e.now()
+		if now.since(began) >= e.lease.duration {
+			failures = 0
+		}
 		failures++
-		e.sleep(ctx, nil, e.now(), e.restartDelay(failures))
+		delay := e.restartDelay(failures)
+		if e.candidate != nil {
+			if due := e.candidate.untilDue(now); due > 0 && due < delay {
+				delay, failures = due, 0
+			}
+		}
+		e.sleep(ctx, nil, now, delay)
 	}
 }
 

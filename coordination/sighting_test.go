@@ -46,7 +46,7 @@ func TestSightingBoundsTheDeadline(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := sighting{seen: true, first: tt.first, absent: tt.absent, witnessed: tt.witnessed}
+			s := sighting{seen: true, first: tt.first, absent: tt.absent.elapsed, witnessed: tt.witnessed}
 			if got := s.deadline(tt.lease, tt.now, tt.tolerance); got != tt.want {
 				t.Errorf("deadline = %d, want %d", got, tt.want)
 			}

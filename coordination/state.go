@@ -44,8 +44,9 @@ type identity struct {
 	wary   bool // another process uses the member id
 
 	// The process led before, and the newest lease was its own at that moment.
-	led   bool
-	ledAt moment
+	led      bool
+	ledAt    moment
+	resigned bool // and it gave the role up
 }
 
 // knownTokens bounds what an identity remembers. The newest lease in the log
@@ -79,15 +80,16 @@ func (i *identity) learn(tokens ...FencingToken) {
 	}
 }
 
-// candidate is the state of one acquisition. Its methods take what happened
-// and when, and say what to do next; they do no I/O and read no clock. A
-// candidate is not safe for concurrent use.
+// candidate is the state of one member between two leaderships. The state
+// outlives a failed acquisition, so a repeated one goes on from what the failed
+// one saw. The methods take events and their moments and return the next step;
+// they do no I/O and read no clock. A candidate is not safe for concurrent use.
 type candidate struct {
 	member   MemberID
 	settings *settings
 	identity *identity
 
-	registered   bool   // this acquisition appended a registration
+	registered   bool   // the candidate appended a registration
 	registeredAt moment // when
 	seen         bool   // the roster showed the member, since then if registered
 	entry        RosterEntry
@@ -95,6 +97,7 @@ type candidate struct {
 
 	last   *reading
 	lease  sighting
+	vacant vacancy
 	fences int // mints in a row that were superseded
 
 	// The challenge met an incomplete read, the coordinator told this pair
@@ -119,16 +122,29 @@ func (c *candidate) read(r reading) (step, time.Duration) {
 	if foreign && !c.identity.wary {
 		return stepYield, 0
 	}
-	state := c.locally(r, foreign)
-	decision := Evaluate(state, c.member, r.ended.wall, c.settings.lease)
-	if decision.Action == ActionHold && foreign {
-		decision = Decision{Action: ActionWait, WaitUntil: state.Lease.Deadline}
-	}
-	if decision.Action == ActionWait {
+	if due := c.untilDue(r.ended); due > 0 {
 		c.pinned = false
-		return stepWait, c.pollWithin(untilMillis(r.ended.wall, decision.WaitUntil))
+		return stepWait, c.pollWithin(due)
 	}
 	return c.challenge(r)
+}
+
+// untilDue returns how long the member has to wait for its turn if the role
+// stays as the last read showed it. It returns zero when the turn has come, and
+// when nothing was read yet.
+func (c *candidate) untilDue(now moment) time.Duration {
+	if c.last == nil {
+		return 0
+	}
+	state := c.locally(now)
+	decision := Evaluate(state, c.member, now.wall, c.settings.lease)
+	if decision.Action == ActionHold && c.foreign(state.Lease) {
+		decision = Decision{Action: ActionWait, WaitUntil: state.Lease.Deadline}
+	}
+	if decision.Action != ActionWait {
+		return 0
+	}
+	return untilMillis(now.wall, decision.WaitUntil)
 }
 
 // observe updates what the candidate remembers from read to read.
@@ -142,19 +158,28 @@ func (c *candidate) observe(r reading) {
 	}
 	if lease == nil {
 		c.lease = sighting{}
+		if !c.vacant.seen {
+			c.vacant = vacancy{seen: true, since: r.ended}
+			if previous != nil {
+				c.vacant.resigned, _ = previous.state.Holder()
+			}
+		}
 		return
 	}
+	c.vacant = vacancy{}
 	if !c.identity.minted && lease.Member == c.member {
 		c.identity.learn(lease.Token)
 	}
 	if !c.lease.about(*lease) {
-		c.lease = sighting{seen: true, token: lease.Token, grantedAt: lease.GrantedAt, first: r.ended}
+		seen := sighting{seen: true, token: lease.Token, grantedAt: lease.GrantedAt, first: r.ended}
 		switch {
 		case previous != nil && previous.whole:
-			c.lease.absent, c.lease.witnessed = previous.began, true
+			seen.witness(previous.began.elapsed)
 		case previous == nil && c.identity.led && lease.Member != c.member:
-			c.lease.absent, c.lease.witnessed = c.identity.ledAt, true
+			seen.witness(c.identity.ledAt.elapsed)
 		}
+		seen.follow(c.lease)
+		c.lease = seen
 	}
 }
 
@@ -199,26 +224,58 @@ func (c *candidate) foreign(lease *Lease) bool {
 		!slices.Contains(c.identity.known, lease.Token)
 }
 
-// locally returns the state with instants that this process can vouch for, so
-// that a wrong wall clock neither keeps a dead holder in place nor keeps the
+// locally returns the last state with instants that this process can vouch for,
+// so that a wrong wall clock neither keeps a dead holder in place nor keeps the
 // member from its turn.
-func (c *candidate) locally(r reading, foreign bool) RoleState {
-	state := r.state
-	if state.Lease != nil {
-		if state.Lease.Member != c.member || foreign {
-			lease := *state.Lease
-			lease.Deadline = c.lease.deadline(lease, r.ended, c.settings.tolerance)
-			state.Lease = &lease
-		}
+func (c *candidate) locally(now moment) RoleState {
+	state := c.last.state
+	if state.Lease == nil {
+		state.Roster = c.vacantRoster(now)
 		return state
 	}
-	latest := addMillis(r.ended.wall, -int64(r.ended.since(c.entrySeen)/time.Millisecond))
-	if c.entry.RegisteredAt > latest {
-		state.Roster = slices.Clone(state.Roster)
-		own := slices.IndexFunc(state.Roster, func(e RosterEntry) bool { return e.Member == c.member })
-		state.Roster[own].RegisteredAt = latest
+	if state.Lease.Member != c.member || c.foreign(state.Lease) {
+		lease := *state.Lease
+		lease.Deadline = c.lease.deadline(lease, now, c.settings.tolerance)
+		state.Lease = &lease
 	}
 	return state
+}
+
+// vacancy is a role without a lease, as one process saw it.
+type vacancy struct {
+	seen     bool
+	since    moment   // the first read that showed no lease
+	resigned MemberID // the holder of the lease that was cleared, if it was seen
+}
+
+// vacantRoster returns the order of succession of a role without a lease. A turn
+// that its registration gives a member counts from the moment at which this
+// process saw the vacancy too: by old registrations alone the turns of all
+// members would have come, and all of them would mint at once. The member that
+// resigned takes the last turn. A role with many members stays vacant for less
+// than a lease.
+func (c *candidate) vacantRoster(now moment) []RosterEntry {
+	roster := slices.Clone(c.last.state.Roster)
+	last := c.vacant.resigned
+	if c.identity.resigned {
+		last = c.member
+	}
+	if at := slices.IndexFunc(roster, func(e RosterEntry) bool { return e.Member == last }); at >= 0 {
+		resigned := roster[at]
+		roster = append(slices.Delete(roster, at, at+1), resigned)
+	}
+	own := func(e RosterEntry) bool { return e.Member == c.member }
+	rank, registeredRank := slices.IndexFunc(roster, own), slices.IndexFunc(c.last.state.Roster, own)
+	if rank < 0 {
+		return roster
+	}
+	config := c.settings.lease
+	delay := extentMillis(config.ChallengeDelay(rank))
+	ago := func(m moment) int64 { return addMillis(now.wall, -int64(now.since(m)/time.Millisecond)) }
+	byRegistration := addMillis(min(roster[rank].RegisteredAt, ago(c.entrySeen)), extentMillis(config.ChallengeDelay(registeredRank)))
+	byVacancy := addMillis(ago(c.vacant.since), min(delay, extentMillis(max(config.duration-config.challengeStagger, 0))))
+	roster[rank].RegisteredAt = addMillis(max(byRegistration, byVacancy), -delay)
+	return roster
 }
 
 // challenge decides what precedes a mint. Behind an open transaction there may

@@ -128,7 +128,27 @@ func TestCandidateWaitsForItsTurn(t *testing.T) {
 
 	c = newCampaign(t)
 	c.expect("no lease, behind two", waitsAPoll, c.sees(9000, RoleState{Roster: roster("a", "b", "me")}))
-	c.expect("no lease, two staggers later", mints, c.sees(10000, RoleState{Roster: roster("a", "b", "me")}))
+	c.expect("no lease, almost two staggers later", act{stepWait, time.Millisecond}, c.sees(18999, RoleState{Roster: roster("a", "b", "me")}))
+	c.expect("no lease, two staggers later", mints, c.sees(19000, RoleState{Roster: roster("a", "b", "me")}))
+
+	c = newCampaign(t)
+	c.expect("behind two and a holder", waitsAPoll, c.sees(9000, held("c", 0, 0, "c", "a", "b", "me")))
+	c.expect("the holder resigned, behind two", waitsAPoll, c.sees(10000, RoleState{Roster: roster("c", "a", "b", "me")}))
+	c.expect("two staggers later, since the one that resigned is last", mints, c.sees(20000, RoleState{Roster: roster("c", "a", "b", "me")}))
+
+	c = newCampaign(t)
+	c.expect("first behind a holder", waitsAPoll, c.sees(9000, held("a", 0, 0, "a", "me")))
+	c.expect("the turn of the first comes at once", mints, c.sees(9500, RoleState{Roster: roster("a", "me")}))
+
+	c = newCampaign(t)
+	c.identity.resigned = true
+	c.expect("resigned before two others", waitsAPoll, c.sees(9000, RoleState{Roster: roster("me", "a", "b")}))
+	c.expect("and behind them", mints, c.sees(19000, RoleState{Roster: roster("me", "a", "b")}))
+
+	c = newCampaign(t)
+	many := roster("a", "b", "c", "d", "e", "f", "g", "h", "i", "me")
+	c.expect("no lease, behind nine", waitsAPoll, c.sees(100000, RoleState{Roster: many}))
+	c.expect("a vacancy lasts less than a lease", mints, c.sees(125000, RoleState{Roster: many}))
 
 	c = newCampaign(t, WithClockTolerance(2*time.Second))
 	c.expect("the deadline, with tolerance", waitsAPoll, c.sees(30000, held("a", 0, 0, "a", "me")))
