@@ -56,7 +56,7 @@ var (
 var layers = []layer{
 	{pkg: "", bans: []ban{arrowBan, kafkaBan}},
 	{pkg: "schema",
-		imports: []string{"internal/avroplan", "internal/avrovalue", "internal/errtext", "internal/prototext"},
+		imports: []string{"internal/avroplan", "internal/avrovalue", "internal/errtext", "internal/jsoncheck", "internal/prototext"},
 		uses:    []string{hambaModule, protoModule, jsonSchema},
 		bans:    []ban{arrowBan, kafkaBan}},
 	{pkg: "columnar",
@@ -84,6 +84,7 @@ var layers = []layer{
 	{pkg: "internal/avrovalue", imports: []string{"internal/avroplan"}},
 	{pkg: "internal/columnset", uses: []string{arrowModule}},
 	{pkg: "internal/errtext"},
+	{pkg: "internal/jsoncheck", uses: []string{jsonSchema}},
 	{pkg: "internal/kafkatest", uses: []string{franzModule}},
 	{pkg: "internal/kafkatest/withkafka", imports: []string{"internal/kafkatest"}},
 	{pkg: "internal/metacols", uses: []string{arrowModule}},

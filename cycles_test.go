@@ -55,6 +55,7 @@ var knots = []knot{
 	{"schema", "avro cache compat compat_avro compat_jsonschema compat_jsonschema_rules compat_protobuf fetch jsonmember jsonpattern " +
 		"jsonschema jsonsteps jsontext jsonvalue options_avro options_cache options_jsonschema options_protobuf options_serde prewarm protobuf protobuf_local serde",
 		"the options of all formats share one struct"},
+	{"internal/jsoncheck", "compare compare_rules", "recursive descent over the keywords of two schemas"},
 	{"internal/prototext", "print print_option", "options are printed as part of what they belong to"},
 	{"internal/prototext", "source source_bounds", "the compiler and its bounds"},
 	{"internal/avroplan", "convert cursor default name node parse resolve", "recursive descent over the kinds of Avro schemas"},

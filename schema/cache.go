@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 const (
@@ -201,8 +203,8 @@ type localSchema struct {
 	text        string
 	messageType string
 	references  []Reference
-	dialect     *jsonDialect // of a JSON Schema; nil: the default
-	broken      error        // why the schema cannot be resolved; nil in order
+	dialect     *jsoncheck.Dialect // of a JSON Schema; nil: the default
+	broken      error              // why the schema cannot be resolved; nil in order
 }
 
 // identity tells local schemas apart. White space in JSON does not count.
@@ -215,7 +217,7 @@ func (l localSchema) identity() string {
 	}
 	write(l.kind.String(), compacted(l.kind, l.text), l.messageType)
 	if l.dialect != nil {
-		write(l.dialect.key())
+		write(l.dialect.Key())
 	}
 	if l.broken != nil {
 		write(l.broken.Error())

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 var drawScalar = rapid.Custom(func(t *rapid.T) any {
@@ -171,22 +173,22 @@ func TestCompatibleJSONReadersAcceptEveryDocument(t *testing.T) {
 			}
 			texts[name] = string(data)
 		}
-		dialect := jsonDialect{draft: JSONDraft2020.draft()}
-		writes, err := dialect.compile(texts["writer"], nil)
+		dialect := jsoncheck.Dialect{Draft: JSONDraft2020.draft()}
+		writes, err := dialect.Compile(texts["writer"], nil)
 		if err != nil {
 			return // a pattern of properties that is also a keyword of another type
 		}
-		reads, err := dialect.compile(texts["reader"], nil)
+		reads, err := dialect.Compile(texts["reader"], nil)
 		if err != nil {
 			return // a pattern of properties that is also a keyword of another type
 		}
-		compatible := len(jsonCompatibility{jsonDialect: dialect, strict: true}.violations(reads, writes)) == 0
+		compatible := len((&jsoncheck.Comparer{Dialect: dialect, Strict: true}).Violations(reads, writes)) == 0
 		for range 20 {
 			data, err := json.Marshal(drawDocument(t, 2))
 			if err != nil {
 				t.Fatal(err)
 			}
-			document, err := parseJSON(data)
+			document, err := jsoncheck.ParseSchema(data)
 			if err != nil {
 				t.Fatal(err)
 			}

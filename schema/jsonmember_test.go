@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 type jsonLine struct {
@@ -78,7 +78,7 @@ func TestMembersThatTheSchemaDoesNotKnowReachNoField(t *testing.T) {
 		{"beside what the schema says", `{"NAME":1,"name":2}`, []Violation{
 			{Pointer: "/NAME", Message: "'name' and 'NAME' would be read into the same field"},
 			{Pointer: "/NAME", Message: past("name", "NAME")},
-			{Pointer: "/name", Message: "got number, want string", Keyword: schemaAddress + "#/properties/name/type"},
+			{Pointer: "/name", Message: "got number, want string", Keyword: jsoncheck.Address + "#/properties/name/type"},
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestDocumentsThatReadersUnderstandDifferentlyAreRefused(t *testing.T) {
 		})
 	}
 	for _, document := range []string{`{"name":"\ud83d\ude00"}`, `{"name":"\\ud"}`, "{\"name\":\"\U0001f600\"}", `{"free":{":":":","\"":"\":"}}`, ` [ ] `, `"\u00e4"`} {
-		if _, err := parseDocument([]byte(document)); err != nil {
+		if _, err := jsoncheck.ParseDocument([]byte(document)); err != nil {
 			t.Errorf("%s: %v", document, err)
 		}
 	}
@@ -273,10 +273,10 @@ func TestViolationsShowLittleOfTheDocument(t *testing.T) {
 	if !ok || len(invalid.Violations) != 1 {
 		t.Fatalf("error is %v", err)
 	}
-	if v := invalid.Violations[0]; len(v.Message) > maxShownText || !strings.HasSuffix(v.Message, "\u00e4...") || v.Pointer != "/"+long {
+	if v := invalid.Violations[0]; len(v.Message) > jsoncheck.MaxShownText || !strings.HasSuffix(v.Message, "\u00e4...") || v.Pointer != "/"+long {
 		t.Errorf("the message has %d bytes, the pointer %d", len(v.Message), len(v.Pointer))
 	}
-	if len(err.Error()) > 2*maxShownText+500 {
+	if len(err.Error()) > 2*jsoncheck.MaxShownText+500 {
 		t.Errorf("the error's text has %d bytes", len(err.Error()))
 	}
 }
@@ -315,7 +315,7 @@ func TestPropertyNamesTellTheObject(t *testing.T) {
 		if !ok {
 			t.Fatalf("error is %v", err)
 		}
-		keyword := schemaAddress + "#/additionalProperties/propertyNames/"
+		keyword := jsoncheck.Address + "#/additionalProperties/propertyNames/"
 		want := []Violation{
 			{Pointer: "/a/BAD", Message: `'BAD' does not match pattern '^[a-z]'`, Keyword: keyword + "pattern"},
 			{Pointer: "/c/WORSE", Message: `maxLength: got 5, want 4`, Keyword: keyword + "maxLength"},
@@ -325,107 +325,4 @@ func TestPropertyNamesTellTheObject(t *testing.T) {
 			t.Fatalf("violations mismatch (-want +got):\n%s", diff)
 		}
 	}
-}
-
-type (
-	jsonDeep   struct{ A, B, C int }
-	jsonTagged struct {
-		X int `json:"A"`
-		_ int
-	}
-	jsonTwiceA   struct{ Same int }
-	jsonTwiceB   struct{ Same int }
-	jsonLeft     struct{ jsonDeep }
-	jsonRight    struct{ jsonDeep }
-	JSONPointer  struct{ P int }
-	jsonNumber   int
-	jsonEmbedded struct {
-		jsonDeep
-		*JSONPointer
-		jsonTagged
-		B int
-	}
-)
-
-// The fields of a struct are those that encoding/json finds.
-func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
-	types := []reflect.Type{
-		reflect.TypeFor[jsonDeep](), reflect.TypeFor[jsonEmbedded](),
-		reflect.TypeFor[struct {
-			jsonTwiceA
-			jsonTwiceB
-		}](),
-		reflect.TypeFor[struct {
-			jsonTwiceA
-			jsonTwiceB
-			Same int `json:"same"`
-		}](),
-		reflect.TypeFor[struct {
-			jsonLeft
-			jsonRight
-		}](),
-		reflect.TypeFor[struct {
-			jsonLeft
-			jsonDeep
-		}](),
-		reflect.TypeFor[struct {
-			jsonNumber
-			//lint:ignore SA5008 encoding/json reads it as the name "-"
-			A int `json:"-,"`
-			//lint:ignore SA5008 encoding/json takes no notice of it
-			B int `json:"a\"b"`
-			C int `json:",omitempty"`
-			D int `json:"x y"`
-			E int `json:"-"`
-			F int `json:"\u00e4"`
-		}](),
-		reflect.TypeFor[struct {
-			A int `json:"K"`
-			B int `json:"k"`
-			C int `json:"\u212a"`
-		}](),
-		reflect.TypeFor[struct {
-			jsonDeep `json:"deep"`
-			Deep     int
-		}](),
-	}
-	names := []string{"A", "a", "B", "b", "C", "c", "P", "p", "X", "x", "Same", "SAME", "same", "-", "a\"b", "x y", "X Y", "D", "E", "F",
-		"\u00e4", "\u00c4", "K", "k", "\u212a", "deep", "Deep", "DEEP", "jsonDeep", "jsonNumber", "JSONPointer"}
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
-	for range 200 {
-		types = append(types, randomStruct(random))
-	}
-	for _, typ := range types {
-		plan := (&memberPlanner{plans: map[memberPlanKey]*jsonMembers{}}).structure(jsonFields(typ), applicable())
-		for _, name := range names {
-			value := reflect.New(typ)
-			in := json.NewDecoder(strings.NewReader(fmt.Sprintf(`{%q:5}`, name)))
-			in.DisallowUnknownFields()
-			err := in.Decode(value.Interface())
-			member, ok := plan.member(name)
-			if known := err == nil || !strings.Contains(err.Error(), "unknown field"); ok != known {
-				t.Fatalf("seed %d: %v: %q is read %v, encoding/json says %v", seed, typ, name, ok, err)
-			}
-			if ok && err == nil && value.Elem().FieldByIndex(plan.fields[member.field].index).Int() != 5 {
-				t.Fatalf("seed %d: %v: %q is read into another field than %v", seed, typ, name, plan.fields[member.field])
-			}
-		}
-	}
-}
-
-func randomStruct(random *rand.Rand) reflect.Type {
-	tags := []string{"", `json:"a"`, `json:"A"`, `json:"b,omitempty"`, `json:"same"`, `json:"K"`, `json:"-"`, `json:",string"`}
-	goNames := []string{"A", "B", "C", "D", "E", "F", "Same", "K", "P", "X"}
-	random.Shuffle(len(goNames), func(i, j int) { goNames[i], goNames[j] = goNames[j], goNames[i] })
-	var fields []reflect.StructField
-	for _, name := range goNames[:1+random.IntN(6)] {
-		fields = append(fields, reflect.StructField{
-			Name: name, Type: reflect.TypeFor[int](), Tag: reflect.StructTag(tags[random.IntN(len(tags))]),
-		})
-	}
-	if random.IntN(2) == 0 {
-		fields = append(fields, reflect.StructField{Name: "JSONPointer", Type: reflect.TypeFor[JSONPointer](), Anonymous: true})
-	}
-	return reflect.StructOf(fields)
 }

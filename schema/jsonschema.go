@@ -4,19 +4,14 @@ package schema
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"reflect"
-	"slices"
-	"strings"
 	"sync"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 // JSONSchemaSerde is a [Serde] for JSON documents described by a JSON Schema.
@@ -51,7 +46,7 @@ func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role,
 	if err != nil {
 		return nil, err
 	}
-	document, err := parseJSON([]byte(schemaText))
+	document, err := jsoncheck.ParseSchema([]byte(schemaText))
 	switch {
 	case err != nil && validate:
 		return nil, fmt.Errorf("invalid JSON Schema: %w", err)
@@ -62,7 +57,7 @@ func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role,
 	if validate {
 		// Checked by serdeOptionsFor.
 		dependencies, _ := dependencyOrder(o.references)
-		if f.local, err = o.json.validator(schemaText, dependencies); err != nil {
+		if f.local, err = o.json.Validator(schemaText, namedTexts(dependencies)); err != nil {
 			return nil, fmt.Errorf("invalid JSON Schema: %w", err)
 		}
 	}
@@ -71,8 +66,8 @@ func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role,
 		f.tree = o.json.unmarshal == nil
 	}
 	spec := serdeSpec{kind: KindJSON, text: schemaText}
-	if o.json.key() != new(jsonDialect).key() {
-		spec.dialect = &o.json.jsonDialect
+	if o.json.Key() != new(jsoncheck.Dialect).Key() {
+		spec.dialect = &o.json.Dialect
 	}
 	if object, ok := document.(map[string]any); ok {
 		spec.recordName, _ = object["title"].(string)
@@ -87,44 +82,25 @@ func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role,
 // ValidationError says that a JSON document breaks its schema, or that it can be
 // understood in a way which the schema did not see: a member is repeated or goes
 // by another name, or the text is not Unicode.
-type ValidationError struct {
-	// Violations lists what is wrong, sorted by pointer. It has one element at
-	// least, and 1000 at most.
-	Violations []Violation
-
-	more int // violations that are not listed
-}
+//
+// Violations lists what is wrong, sorted by pointer. It has one element at
+// least, and 1000 at most; the error text tells how many more there are.
+type ValidationError = jsoncheck.ValidationError
 
 // Violation is one place of a document that breaks a schema.
-type Violation struct {
-	Pointer string // JSON pointer into the document; "" is the root
-	Message string // of 1024 bytes at most
-	Keyword string // address of the broken keyword in the schema; "" when none is
-}
-
-// within puts a violation into a member or element.
-func (v *Violation) within(token string) *Violation {
-	v.Pointer = jsonPointer(token) + v.Pointer
-	return v
-}
-
-// Error tells the first violation, where it is, and how many more there are.
-func (e *ValidationError) Error() string {
-	first := e.Violations[0]
-	text := fmt.Sprintf("JSON Schema validation failed: %s at %q", first.Message, shortText(first.Pointer))
-	if more := len(e.Violations) - 1 + e.more; more > 0 {
-		text += fmt.Sprintf(" (and %d more)", more)
-	}
-	return text
-}
+//
+// Pointer is a JSON pointer into the document; "" is the root. Message tells what
+// is wrong, in 1024 bytes at most. Keyword is the address of the broken keyword
+// in the schema; "" when no keyword is broken.
+type Violation = jsoncheck.Violation
 
 // jsonFormat plugs JSON Schema into the serde core.
 type jsonFormat[T any] struct {
 	options  jsonOptions
 	validate bool
-	local    *jsonValidator // nil without validation
-	tree     bool           // T can hold what parseJSON returns
-	scratch  sync.Pool      // of *jsonScratch
+	local    *jsoncheck.Validator // nil without validation
+	tree     bool                 // T can hold what parseJSON returns
+	scratch  sync.Pool            // of *jsonScratch
 }
 
 func (f *jsonFormat[T]) indexed() bool { return false }
@@ -135,7 +111,7 @@ func (f *jsonFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error)
 	if !f.validate {
 		return encoder[T]{appendBody: f.appendJSON}, nil
 	}
-	compiled, err := f.options.validator(target.text, target.references)
+	compiled, err := f.options.Validator(target.text, namedTexts(target.references))
 	if err != nil {
 		return encoder[T]{}, fmt.Errorf("invalid JSON Schema %v: %w", target.id, err)
 	}
@@ -144,11 +120,11 @@ func (f *jsonFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error)
 		if err != nil {
 			return dst, err
 		}
-		document, err := parseDocument(out[len(dst):])
+		document, err := jsoncheck.ParseDocument(out[len(dst):])
 		if err != nil {
 			return dst, err
 		}
-		return out, validateJSON(compiled, nil, document)
+		return out, jsoncheck.Validate(compiled, nil, document)
 	}
 	return encoder[T]{appendBody: appendBody}, nil
 }
@@ -183,14 +159,14 @@ func (f *jsonFormat[T]) compileDecoder(writer *writerSchema) (decoder[T], error)
 	check := f.local
 	if f.needsWriter() {
 		var err error
-		if check, err = f.options.validator(writer.text, writer.references); err != nil {
+		if check, err = f.options.Validator(writer.text, namedTexts(writer.references)); err != nil {
 			return nil, fmt.Errorf("invalid writer JSON Schema %v: %w", writer.id, err)
 		}
 	}
-	var members *jsonMembers
+	var members *jsoncheck.Members
 	if check != nil && !f.tree && f.options.unmarshal == nil {
 		var err error
-		if members, err = planJSONMembers(reflect.TypeFor[T](), check.Schema); err != nil {
+		if members, err = jsoncheck.PlanMembers(reflect.TypeFor[T](), check.Schema); err != nil {
 			return nil, err
 		}
 	}
@@ -198,9 +174,9 @@ func (f *jsonFormat[T]) compileDecoder(writer *writerSchema) (decoder[T], error)
 		if check == nil {
 			return f.read(body)
 		}
-		document, err := parseDocument(body)
+		document, err := jsoncheck.ParseDocument(body)
 		if err == nil {
-			err = validateJSON(check, members, document)
+			err = jsoncheck.Validate(check, members, document)
 		}
 		if err != nil {
 			var zero T
@@ -218,7 +194,7 @@ func (f *jsonFormat[T]) fromTree(document any) (T, error) {
 	var zero T
 	if !f.options.exactNumbers {
 		var err error
-		if document, err = floatNumbers(document); err != nil {
+		if document, err = jsoncheck.FloatNumbers(document); err != nil {
 			return zero, err
 		}
 	}
@@ -245,7 +221,7 @@ func (f *jsonFormat[T]) read(body []byte) (T, error) {
 	}
 	if err != nil {
 		var zero T
-		return zero, atByte(err)
+		return zero, jsoncheck.AtByte(err)
 	}
 	return value, nil
 }
@@ -267,194 +243,11 @@ func (o *jsonOptions) decode(body []byte, value any) error {
 	return nil
 }
 
-// validateJSON reports what is wrong with a document by the schema, and with the
-// names of its members.
-func validateJSON(schema *jsonValidator, members *jsonMembers, document any) error {
-	if excess := schema.excess(document); excess != nil {
-		return &ValidationError{Violations: []Violation{*excess}}
+// namedTexts returns references in the form that compiling takes.
+func namedTexts(references []Reference) []jsoncheck.Source {
+	named := make([]jsoncheck.Source, len(references))
+	for i, reference := range references {
+		named[i] = jsoncheck.Source{Name: reference.Name, Text: reference.Schema}
 	}
-	err := schema.Validate(document)
-	if err == nil && members == nil {
-		return nil
-	}
-	result := new(ValidationError)
-	if err != nil {
-		failed, ok := errors.AsType[*jsonschema.ValidationError](err)
-		if !ok {
-			return err
-		}
-		result.collect(failed, "")
-	}
-	result.Violations = members.check(document, result.Violations)
-	switch excess := len(result.Violations) - maxViolations; {
-	case len(result.Violations) == 0:
-		return nil
-	case excess > 0:
-		result.Violations = result.Violations[:maxViolations]
-		result.more += excess
-	}
-	slices.SortStableFunc(result.Violations, func(a, b Violation) int {
-		return cmp.Or(cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Keyword, b.Keyword), cmp.Compare(a.Message, b.Message))
-	})
-	return result
-}
-
-// collect adds the leaves of an error of the library, which are about the value
-// at a place of the document.
-func (e *ValidationError) collect(failed *jsonschema.ValidationError, place string) {
-	if misnamed, ok := failed.ErrorKind.(*kind.PropertyNames); ok {
-		place = jsonPointer(failed.InstanceLocation...) + jsonPointer(misnamed.Property)
-	}
-	for _, cause := range failed.Causes {
-		e.collect(cause, place)
-	}
-	switch {
-	case len(failed.Causes) > 0:
-	case len(e.Violations) == maxViolations:
-		e.more++
-	default:
-		unit := failed.BasicOutput()
-		e.Violations = append(e.Violations, Violation{
-			Pointer: place + unit.InstanceLocation,
-			Message: shortText(unit.Error.String()),
-			Keyword: strings.Join(append([]string{failed.SchemaURL}, failed.ErrorKind.KeywordPath()...), "/"),
-		})
-	}
-}
-
-// maxViolations bounds the list of a [ValidationError].
-const maxViolations = 1000
-
-// maxShownText bounds what messages show of a document.
-const maxShownText = 1024
-
-// shortText cuts off what is too long to be shown.
-func shortText(text string) string {
-	if len(text) <= maxShownText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxShownText-len("...")], "") + "..."
-}
-
-// schemaAddress stands for a schema text that has no $id. Nothing is read from
-// it.
-const schemaAddress = "registry:///schema.json"
-
-// validator compiles a schema for documents to be validated.
-func (d *jsonDialect) validator(text string, dependencies []Reference) (*jsonValidator, error) {
-	compiled, err := d.compile(text, dependencies)
-	if err != nil {
-		return nil, err
-	}
-	placePropertyNames(compiled)
-	return &jsonValidator{compiled, repeats(compiled)}, nil
-}
-
-// compile prepares a schema and everything that it refers to.
-func (d *jsonDialect) compile(text string, dependencies []Reference) (*jsonschema.Schema, error) {
-	compiled, _, err := d.compileAt(schemaAddress, text, dependencies)
-	return compiled, err
-}
-
-// compileAt is compile for a schema at another address. It returns the documents
-// as well, by address.
-func (d *jsonDialect) compileAt(address, text string, dependencies []Reference) (*jsonschema.Schema, referenceLoader, error) {
-	document, err := parseJSON([]byte(text))
-	if err != nil {
-		return nil, nil, err
-	}
-	loader := referenceLoader{}
-	bases := []*url.URL{baseOf(address, document)}
-	parsed := make([]any, len(dependencies))
-	for i, dependency := range dependencies {
-		if parsed[i], err = parseJSON([]byte(dependency.Schema)); err != nil {
-			return nil, nil, fmt.Errorf("invalid JSON Schema reference %s: %w", dependency.Name, err)
-		}
-		bases = append(bases, baseOf(resolved(bases[0], dependency.Name), parsed[i]))
-	}
-	for i, dependency := range dependencies {
-		for _, base := range bases {
-			loader[resolved(base, dependency.Name)] = parsed[i]
-		}
-	}
-	loader[address] = document
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(loader)
-	compiler.DefaultDraft(cmp.Or(d.draft, jsonschema.Draft7))
-	compileRegexp := d.compileRegexp
-	if compileRegexp == nil {
-		compileRegexp = compilePattern
-	}
-	compiler.UseRegexpEngine(func(pattern string) (jsonschema.Regexp, error) { return compileRegexp(pattern) })
-	if d.assertFormats {
-		compiler.AssertFormat()
-	}
-	if d.ignoreFormats {
-		for _, document := range append(parsed, document) {
-			ignoreFormats(compiler, document)
-		}
-	}
-	compiled, err := compiler.Compile(address)
-	return compiled, loader, err
-}
-
-// baseOf returns the address against which a schema's references are resolved:
-// its $id, where it has one.
-func baseOf(address string, document any) *url.URL {
-	base, err := url.Parse(address)
-	if err != nil {
-		base = &url.URL{Scheme: "registry", Path: "/"}
-	}
-	object, _ := document.(map[string]any)
-	for _, keyword := range []string{"$id", "id"} {
-		if id, ok := object[keyword].(string); ok {
-			if parsed, err := url.Parse(id); err == nil {
-				base = base.ResolveReference(parsed)
-				base.Fragment = ""
-				break
-			}
-		}
-	}
-	return base
-}
-
-func resolved(base *url.URL, name string) string {
-	parsed, err := url.Parse(name)
-	if err != nil {
-		return name
-	}
-	address := base.ResolveReference(parsed)
-	address.Fragment = ""
-	return address.String()
-}
-
-// referenceLoader holds a schema and the registry's references by address. It is
-// all that the schema can reach.
-type referenceLoader map[string]any
-
-// Load returns the schema at an address.
-func (l referenceLoader) Load(address string) (any, error) {
-	document, ok := l[address]
-	if !ok {
-		return nil, errors.New("it is not among the schema's registry references, and nothing else is read")
-	}
-	return document, nil
-}
-
-// ignoreFormats makes every format that is named anywhere in a schema accept all
-// values.
-func ignoreFormats(compiler *jsonschema.Compiler, value any) {
-	switch v := value.(type) {
-	case []any:
-		for _, element := range v {
-			ignoreFormats(compiler, element)
-		}
-	case map[string]any:
-		for key, member := range v {
-			if name, ok := member.(string); ok && key == "format" {
-				compiler.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
-			}
-			ignoreFormats(compiler, member)
-		}
-	}
+	return named
 }

@@ -5,6 +5,8 @@ package schema
 import (
 	"strings"
 	"testing"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 func FuzzJSONDocument(f *testing.F) {
@@ -68,16 +70,16 @@ func FuzzJSONCompatibility(f *testing.F) {
 		if err != nil || !result.Compatible {
 			return
 		}
-		var dialect jsonDialect
-		writes, err := dialect.compile(writer, nil)
+		var dialect jsoncheck.Dialect
+		writes, err := dialect.Compile(writer, nil)
 		if err != nil {
 			return
 		}
-		reads, err := dialect.compile(reader, nil)
+		reads, err := dialect.Compile(reader, nil)
 		if err != nil {
 			return
 		}
-		value, err := parseJSON([]byte(document))
+		value, err := jsoncheck.ParseSchema([]byte(document))
 		if err != nil || writes.Validate(value) != nil {
 			return
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 const orderSchema = `{
@@ -83,8 +85,8 @@ func TestJSONValidationNamesEveryViolation(t *testing.T) {
 		t.Fatalf("error is %T, want a ValidationError in the chain", err)
 	}
 	violations := []Violation{
-		{Pointer: "", Message: "missing property 'id'", Keyword: schemaAddress + "#/required"},
-		{Pointer: "/total", Message: "got string, want integer", Keyword: schemaAddress + "#/properties/total/type"},
+		{Pointer: "", Message: "missing property 'id'", Keyword: jsoncheck.Address + "#/required"},
+		{Pointer: "/total", Message: "got string, want integer", Keyword: jsoncheck.Address + "#/properties/total/type"},
 	}
 	if diff := cmp.Diff(violations, invalid.Violations); diff != "" {
 		t.Errorf("violations mismatch (-want +got):\n%s", diff)
@@ -378,8 +380,8 @@ func TestJSONPatternsOfECMA(t *testing.T) {
 		}
 	}
 	for _, pattern := range []string{`\ud83d`, `\u12`, `\u{110000}`, `\c1`} {
-		if compiled, err := compilePattern(pattern); err == nil {
-			t.Errorf("%s compiles to %v", pattern, compiled.(ecmaPattern).Regexp)
+		if compiled, err := jsoncheck.CompilePattern(pattern); err == nil {
+			t.Errorf("%s compiles to %v", pattern, compiled)
 		}
 	}
 }

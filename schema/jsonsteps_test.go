@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 // doublingJSON is a schema that uses the definition d40. Definition d0 takes
@@ -60,7 +62,7 @@ func second[T any](_ T, err error) error { return err }
 
 func jsonTree(t *testing.T, text string) any {
 	t.Helper()
-	v, err := parseJSON([]byte(text))
+	v, err := jsoncheck.ParseSchema([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,30 +88,5 @@ func TestRepeatedSchemasOfASmallDocumentAreValidated(t *testing.T) {
 	_, err = s.Deserialize("t", Encode(1, []byte(strings.Replace(document, "2", `"two"`, 1))))
 	if invalid, ok := errors.AsType[*ValidationError](err); !ok || strings.Contains(err.Error(), "steps") || len(invalid.Violations) < 2 {
 		t.Errorf("an invalid leaf: %v", err)
-	}
-}
-
-func TestSchemasThatRepeatAreTold(t *testing.T) {
-	for schema, want := range map[string]bool{
-		`{"properties":{"a":{"$ref":"#/definitions/m"},"b":{"$ref":"#/definitions/m"}},"definitions":{"m":{"type":"string"}}}`: false,
-		`{"properties":{"next":{"$ref":"#"}}}`: false,
-		`{"properties":{"l":{"$ref":"#"},"r":{"anyOf":[{"type":"null"},{"$ref":"#"}]}},"items":{"$ref":"#"}}`:        false,
-		`{"allOf":[{"$ref":"#/definitions/m"},{"$ref":"#/definitions/m"}],"definitions":{"m":{}}}`:                   true,
-		`{"properties":{"a":{"$ref":"#"}},"patternProperties":{"^a":{"$ref":"#"}}}`:                                  true,
-		`{"properties":{"a":{"$ref":"#"}},"patternProperties":{"^b":{"$ref":"#"}}}`:                                  false,
-		`{"patternProperties":{"a":{"$ref":"#"},"b":{"$ref":"#"}}}`:                                                  true,
-		`{"items":{"$ref":"#"},"contains":{"$ref":"#"}}`:                                                             true,
-		`{"items":[{"$ref":"#"}],"additionalItems":{"$ref":"#"}}`:                                                    false,
-		`{"propertyNames":{"allOf":[{"$ref":"#/definitions/m"},{"$ref":"#/definitions/m"}]},"definitions":{"m":{}}}`: true,
-		`{"allOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{"$ref":"#"}}}]}`:                            true,
-		`{"allOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"b":{"$ref":"#"}}}]}`:                            false,
-		`{"dependencies":{"a":{"$ref":"#/definitions/m"}},"not":{"$ref":"#/definitions/m"},"definitions":{"m":{}}}`:  true,
-	} {
-		v, err := new(jsonDialect).validator(schema, nil)
-		if err != nil {
-			t.Errorf("%s: %v", schema, err)
-		} else if v.repeats != want {
-			t.Errorf("%s: repeats is %v, want %v", schema, v.repeats, want)
-		}
 	}
 }

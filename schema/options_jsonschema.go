@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 // JSONDialect is a version of the JSON Schema language.
@@ -62,29 +64,12 @@ type JSONRegexp interface {
 
 // jsonOptions are the options of JSON Schema serdes.
 type jsonOptions struct {
-	jsonDialect
+	jsoncheck.Dialect
 	readerValidation bool
 	exactNumbers     bool
 	knownFields      bool
 	marshal          func(any) ([]byte, error)
 	unmarshal        func([]byte, any) error
-}
-
-// jsonDialect says how JSON Schema texts are understood.
-type jsonDialect struct {
-	draft         *jsonschema.Draft // nil: draft-07
-	assertFormats bool
-	ignoreFormats bool
-	compileRegexp func(pattern string) (JSONRegexp, error) // nil: package regexp
-}
-
-// key tells dialects apart, except for the functions that compile patterns.
-func (d *jsonDialect) key() string {
-	version := ""
-	if d.draft != nil {
-		version = d.draft.String()
-	}
-	return fmt.Sprint(version, d.assertFormats, d.ignoreFormats, d.compileRegexp != nil)
 }
 
 func (o *serdeOptions) onlyJSON(name string) { o.only(KindJSON, name) }
@@ -94,7 +79,7 @@ func (o *serdeOptions) onlyJSON(name string) { o.only(KindJSON, name) }
 func WithJSONDialect(dialect JSONDialect) SerdeOption {
 	return func(o *serdeOptions) {
 		o.onlyJSON("WithJSONDialect")
-		if o.json.draft = dialect.draft(); o.json.draft == nil {
+		if o.json.Draft = dialect.draft(); o.json.Draft == nil {
 			o.refuse("unknown JSON Schema dialect %d", dialect)
 		}
 	}
@@ -105,7 +90,7 @@ func WithJSONDialect(dialect JSONDialect) SerdeOption {
 func WithFormatAssertion() SerdeOption {
 	return func(o *serdeOptions) {
 		o.onlyJSON("WithFormatAssertion")
-		o.json.assertFormats = true
+		o.json.AssertFormats = true
 		o.checkFormats()
 	}
 }
@@ -114,13 +99,13 @@ func WithFormatAssertion() SerdeOption {
 func WithoutFormatAssertion() SerdeOption {
 	return func(o *serdeOptions) {
 		o.onlyJSON("WithoutFormatAssertion")
-		o.json.ignoreFormats = true
+		o.json.IgnoreFormats = true
 		o.checkFormats()
 	}
 }
 
 func (o *serdeOptions) checkFormats() {
-	if o.json.assertFormats && o.json.ignoreFormats {
+	if o.json.AssertFormats && o.json.IgnoreFormats {
 		o.refuse("WithFormatAssertion excludes WithoutFormatAssertion")
 	}
 }
@@ -136,7 +121,7 @@ func WithJSONRegexp(compile func(pattern string) (JSONRegexp, error)) SerdeOptio
 			o.refuse("regexp compiler must not be nil")
 			return
 		}
-		o.json.compileRegexp = compile
+		o.json.CompileRegexp = func(pattern string) (jsonschema.Regexp, error) { return compile(pattern) }
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 // Serde turns values into registry-framed payloads and back.
@@ -95,7 +97,7 @@ type serdeSpec struct {
 	recordName string
 	// references are those of the local schema; an option replaces them.
 	references []Reference
-	dialect    *jsonDialect // of a JSON Schema; nil: the default
+	dialect    *jsoncheck.Dialect // of a JSON Schema; nil: the default
 }
 
 // serdeCore is the part that the serdes of all formats share. They embed it.

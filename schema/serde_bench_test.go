@@ -5,6 +5,8 @@ package schema
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 // benchSerde writes and reads text, so that what is measured is the core.
@@ -145,7 +147,7 @@ func BenchmarkJSONDeserialize(b *testing.B) {
 	b.Run("unvalidated", func(b *testing.B) { benchmarkJSONRead[any](b, cache, payload, false) })
 	b.Run("validated-naive", func(b *testing.B) {
 		b.ReportAllocs()
-		var dialect jsonDialect
+		var dialect jsoncheck.Dialect
 		for b.Loop() {
 			frame, err := Decode(payload)
 			if err != nil {
@@ -155,11 +157,11 @@ func BenchmarkJSONDeserialize(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			compiled, err := dialect.compile(text, nil)
+			compiled, err := dialect.Compile(text, nil)
 			if err != nil {
 				b.Fatal(err)
 			}
-			document, err := parseJSON(frame.Body)
+			document, err := jsoncheck.ParseSchema(frame.Body)
 			if err != nil {
 				b.Fatal(err)
 			}

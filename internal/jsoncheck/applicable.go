@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"slices"
@@ -11,8 +11,8 @@ import (
 // applicable returns the schemas that may apply to a document of the given ones,
 // whatever the document is: each alternative and condition counts. The types of
 // the shape are of no use.
-func applicable(schemas ...*jsonschema.Schema) jsonShape {
-	return jsonShape{all: reachable(schemas, inPlace)}
+func applicable(schemas ...*jsonschema.Schema) shape {
+	return shape{all: reachable(schemas, inPlace)}
 }
 
 // reachable returns schemas with those that next leads to, each once.
@@ -69,7 +69,7 @@ func inside(s *jsonschema.Schema) []*jsonschema.Schema {
 
 // applicableProperty returns the schemas that may apply to the value of one
 // property.
-func (w jsonShape) applicableProperty(name string) jsonShape {
+func (w shape) applicableProperty(name string) shape {
 	var found []*jsonschema.Schema
 	for _, s := range w.all {
 		schemas, _ := propertySchemas(s, name)
@@ -80,7 +80,7 @@ func (w jsonShape) applicableProperty(name string) jsonShape {
 
 // applicableRest returns the schemas that may apply to properties that no schema
 // spells.
-func (w jsonShape) applicableRest() jsonShape {
+func (w shape) applicableRest() shape {
 	var found []*jsonschema.Schema
 	for _, s := range w.all {
 		additional, _ := restOf(s.AdditionalProperties)
@@ -94,7 +94,7 @@ func (w jsonShape) applicableRest() jsonShape {
 
 // applicableItem returns the schemas that may apply to the element at i; an i of
 // -1 stands for the elements after every prefix.
-func (w jsonShape) applicableItem(i int) jsonShape {
+func (w shape) applicableItem(i int) shape {
 	var found []*jsonschema.Schema
 	for _, s := range w.all {
 		t := tupleOf(s)

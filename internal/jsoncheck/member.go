@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"fmt"
@@ -12,26 +12,26 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxJSONMemberPlans bounds the plans for one Go type and one schema.
-const maxJSONMemberPlans = 1 << 16
+// maxMemberPlans bounds the plans for one Go type and one schema.
+const maxMemberPlans = 1 << 16
 
-// jsonMembers says what to check of a value before encoding/json reads it into a
+// Members says what to check of a value before encoding/json reads it into a
 // Go type. A schema knows a member by its exact name, and encoding/json reads it
 // also into a field whose name differs by case: what the schema says about
 // "name" does not hold for "NAME". Nil is nothing to check.
-type jsonMembers struct {
-	fields *jsonFieldPlan // of a struct
+type Members struct {
+	fields *fieldPlan // of a struct
 
 	// Of a slice, array or map: the elements that the schema tells apart, and the
 	// others.
-	items []*jsonMembers
-	named map[string]*jsonMembers
-	rest  *jsonMembers
+	items []*Members
+	named map[string]*Members
+	rest  *Members
 }
 
-// jsonFieldPlan is the plan for a struct.
-type jsonFieldPlan struct {
-	fields   []jsonField
+// fieldPlan is the plan for a struct.
+type fieldPlan struct {
+	fields   []goField
 	members  map[string]jsonMember // by the exact names that the struct or the schema spells
 	families map[string]jsonMember // by the folded name, for the names that nobody spells
 	patterns []jsonschema.Regexp   // of the schema
@@ -41,12 +41,12 @@ type jsonFieldPlan struct {
 type jsonMember struct {
 	field  int
 	known  string // the name by which the schema knows the field instead; "" where that is well
-	nested *jsonMembers
+	nested *Members
 }
 
 // memberPlanner makes the plans for one schema.
 type memberPlanner struct {
-	plans map[memberPlanKey]*jsonMembers
+	plans map[memberPlanKey]*Members
 }
 
 type memberPlanKey struct {
@@ -54,33 +54,33 @@ type memberPlanKey struct {
 	schemas string
 }
 
-// planJSONMembers returns the plan for documents of a schema that are read into
+// PlanMembers returns the plan for documents of a schema that are read into
 // a type.
-func planJSONMembers(t reflect.Type, schema *jsonschema.Schema) (*jsonMembers, error) {
-	p := &memberPlanner{plans: map[memberPlanKey]*jsonMembers{}}
+func PlanMembers(t reflect.Type, schema *jsonschema.Schema) (*Members, error) {
+	p := &memberPlanner{plans: map[memberPlanKey]*Members{}}
 	plan := p.plan(t, applicable(schema))
-	if len(p.plans) > maxJSONMemberPlans {
-		return nil, fmt.Errorf("type %v and the JSON Schema have more than %d parts together", t, maxJSONMemberPlans)
+	if len(p.plans) > maxMemberPlans {
+		return nil, fmt.Errorf("type %v and the JSON Schema have more than %d parts together", t, maxMemberPlans)
 	}
-	if !plan.hasFields(map[*jsonMembers]bool{}) {
+	if !plan.hasFields(map[*Members]bool{}) {
 		return nil, nil
 	}
 	return plan, nil
 }
 
 // hasFields reports whether there is a struct anywhere in the plan.
-func (m *jsonMembers) hasFields(seen map[*jsonMembers]bool) bool {
+func (m *Members) hasFields(seen map[*Members]bool) bool {
 	if m == nil || seen[m] {
 		return false
 	}
 	seen[m] = true
-	has := func(m *jsonMembers) bool { return m.hasFields(seen) }
+	has := func(m *Members) bool { return m.hasFields(seen) }
 	return m.fields != nil || has(m.rest) || slices.ContainsFunc(m.items, has) ||
 		slices.ContainsFunc(slices.Collect(maps.Values(m.named)), has)
 }
 
 // plan returns the plan for a type under the schemas that may apply.
-func (p *memberPlanner) plan(t reflect.Type, schemas jsonShape) *jsonMembers {
+func (p *memberPlanner) plan(t reflect.Type, schemas shape) *Members {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -96,14 +96,14 @@ func (p *memberPlanner) plan(t reflect.Type, schemas jsonShape) *jsonMembers {
 	if known, ok := p.plans[key]; ok {
 		return known
 	}
-	made := new(jsonMembers)
+	made := new(Members)
 	p.plans[key] = made
 	switch {
-	case len(p.plans) > maxJSONMemberPlans:
+	case len(p.plans) > maxMemberPlans:
 	case t.Kind() == reflect.Struct:
-		made.fields = p.structure(jsonFields(t), schemas)
+		made.fields = p.structure(goFields(t), schemas)
 	case t.Kind() == reflect.Map:
-		made.named = map[string]*jsonMembers{}
+		made.named = map[string]*Members{}
 		for _, name := range schemas.propertyNames() {
 			made.named[name] = p.plan(t.Elem(), schemas.applicableProperty(name))
 		}
@@ -117,8 +117,8 @@ func (p *memberPlanner) plan(t reflect.Type, schemas jsonShape) *jsonMembers {
 	return made
 }
 
-func (p *memberPlanner) structure(fields []jsonField, schemas jsonShape) *jsonFieldPlan {
-	plan := &jsonFieldPlan{fields: fields, members: map[string]jsonMember{}, families: map[string]jsonMember{}}
+func (p *memberPlanner) structure(fields []goField, schemas shape) *fieldPlan {
+	plan := &fieldPlan{fields: fields, members: map[string]jsonMember{}, families: map[string]jsonMember{}}
 	for _, s := range schemas.all {
 		for pattern := range s.PatternProperties {
 			plan.patterns = append(plan.patterns, pattern)
@@ -164,12 +164,12 @@ func (p *memberPlanner) structure(fields []jsonField, schemas jsonShape) *jsonFi
 }
 
 // matches reports whether a pattern of the schema knows a name.
-func (p *jsonFieldPlan) matches(name string) bool {
+func (p *fieldPlan) matches(name string) bool {
 	return slices.ContainsFunc(p.patterns, func(pattern jsonschema.Regexp) bool { return pattern.MatchString(name) })
 }
 
 // member returns what becomes of a member, or false where no field takes it.
-func (p *jsonFieldPlan) member(name string) (jsonMember, bool) {
+func (p *fieldPlan) member(name string) (jsonMember, bool) {
 	if member, ok := p.members[name]; ok {
 		return member, true
 	}
@@ -182,7 +182,7 @@ func (p *jsonFieldPlan) member(name string) (jsonMember, bool) {
 }
 
 // check appends what is wrong with the members of a document to found.
-func (m *jsonMembers) check(document any, found []Violation) []Violation {
+func (m *Members) check(document any, found []Violation) []Violation {
 	if m == nil {
 		return found
 	}
@@ -224,7 +224,7 @@ func within(found []Violation, token string) {
 	}
 }
 
-func (p *jsonFieldPlan) check(object map[string]any, found []Violation) []Violation {
+func (p *fieldPlan) check(object map[string]any, found []Violation) []Violation {
 	var renamed []string // the members that are not called as their field
 	for name, value := range object {
 		member, ok := p.member(name)
@@ -250,7 +250,7 @@ func (p *jsonFieldPlan) check(object map[string]any, found []Violation) []Violat
 }
 
 // checkRenamed looks for members that are read into one field.
-func (p *jsonFieldPlan) checkRenamed(object map[string]any, renamed []string, found []Violation) []Violation {
+func (p *fieldPlan) checkRenamed(object map[string]any, renamed []string, found []Violation) []Violation {
 	slices.Sort(renamed)
 	readers := map[int]string{}
 	for _, name := range renamed {
@@ -264,7 +264,7 @@ func (p *jsonFieldPlan) checkRenamed(object map[string]any, renamed []string, fo
 			continue
 		}
 		found = append(found, Violation{
-			Pointer: jsonPointer(name), Message: fmt.Sprintf("'%s' and '%s' would be read into the same field", other, name),
+			Pointer: pointer(name), Message: fmt.Sprintf("'%s' and '%s' would be read into the same field", other, name),
 		})
 	}
 	return found

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 )
 
 // logic compares anyOf, oneOf, not and if.
-func (c *jsonComparison) logic(reader *jsonschema.Schema, writer jsonShape, path string) []string {
+func (c *comparison) logic(reader *jsonschema.Schema, writer shape, path string) []string {
 	var found []string
 	for _, branches := range [][]*jsonschema.Schema{reader.AnyOf, reader.OneOf} {
 		if len(branches) > 0 {
@@ -30,7 +30,7 @@ func (c *jsonComparison) logic(reader *jsonschema.Schema, writer jsonShape, path
 
 // choice finds an alternative of the reader for everything that the writer may
 // have written.
-func (c *jsonComparison) choice(branches []*jsonschema.Schema, writer jsonShape, path string) []string {
+func (c *comparison) choice(branches []*jsonschema.Schema, writer shape, path string) []string {
 	var closest []string
 	for _, branch := range branches {
 		found := c.compare(branch, writer, path)
@@ -56,7 +56,7 @@ func (c *jsonComparison) choice(branches []*jsonschema.Schema, writer jsonShape,
 
 // excludes reports whether nothing that the writer may have written is in
 // excluded.
-func (c *jsonComparison) excludes(excluded *jsonschema.Schema, writer jsonShape) bool {
+func (c *comparison) excludes(excluded *jsonschema.Schema, writer shape) bool {
 	if shapeOf(excluded).types&writer.types == 0 {
 		return true
 	}
@@ -67,7 +67,7 @@ func (c *jsonComparison) excludes(excluded *jsonschema.Schema, writer jsonShape)
 
 // sameCondition reports whether the writer's schema has the reader's condition,
 // with consequences that the reader accepts.
-func (c *jsonComparison) sameCondition(reader *jsonschema.Schema, writer jsonShape) bool {
+func (c *comparison) sameCondition(reader *jsonschema.Schema, writer shape) bool {
 	accepts := func(reader, writer *jsonschema.Schema) bool {
 		return reader == nil || writer != nil && len(c.compare(reader, shapeOf(writer), "")) == 0
 	}
@@ -85,7 +85,7 @@ func under(path, name string) string {
 	return path + "." + name
 }
 
-func (c *jsonComparison) objects(reader *jsonschema.Schema, writer jsonShape, path string) []string {
+func (c *comparison) objects(reader *jsonschema.Schema, writer shape, path string) []string {
 	found := c.properties(reader, writer, path)
 	for _, name := range reader.Required {
 		if writer.requires(name) {
@@ -113,7 +113,7 @@ func (c *jsonComparison) objects(reader *jsonschema.Schema, writer jsonShape, pa
 }
 
 // properties compares the content models of two objects.
-func (c *jsonComparison) properties(reader *jsonschema.Schema, writer jsonShape, path string) []string {
+func (c *comparison) properties(reader *jsonschema.Schema, writer shape, path string) []string {
 	var found []string
 	// What the reader names, the writer may have written in its own way.
 	for _, name := range slices.Sorted(maps.Keys(reader.Properties)) {
@@ -203,14 +203,14 @@ func unevaluatedProperties(s *jsonschema.Schema) *jsonschema.Schema {
 }
 
 // place compares what a reader wants in a place with what may be there.
-func (c *jsonComparison) place(reader *jsonschema.Schema, written jsonShape, present presence, path string) []string {
+func (c *comparison) place(reader *jsonschema.Schema, written shape, present presence, path string) []string {
 	if present == never || present == open && !c.strict {
 		return nil
 	}
 	return c.compare(reader, written, path)
 }
 
-func (c *jsonComparison) dependencies(reader *jsonschema.Schema, writer jsonShape, path string) []string {
+func (c *comparison) dependencies(reader *jsonschema.Schema, writer shape, path string) []string {
 	var found []string
 	required := maps.Clone(reader.DependentRequired)
 	schemas := maps.Clone(reader.DependentSchemas)
@@ -257,7 +257,7 @@ func (c *jsonComparison) dependencies(reader *jsonschema.Schema, writer jsonShap
 	return found
 }
 
-func (c *jsonComparison) arrays(reader *jsonschema.Schema, writer jsonShape, path string) []string {
+func (c *comparison) arrays(reader *jsonschema.Schema, writer shape, path string) []string {
 	var found []string
 	own := tupleOf(reader)
 	for i, schema := range own.prefix {
@@ -283,7 +283,7 @@ func (c *jsonComparison) arrays(reader *jsonschema.Schema, writer jsonShape, pat
 
 // itemsFrom compares the elements from an index on with what the reader leaves
 // room for.
-func (c *jsonComparison) itemsFrom(from int, rest *jsonschema.Schema, closed bool, writer jsonShape, path string) []string {
+func (c *comparison) itemsFrom(from int, rest *jsonschema.Schema, closed bool, writer shape, path string) []string {
 	if rest == nil && !closed {
 		return nil
 	}
@@ -328,7 +328,7 @@ func unevaluatedItems(s *jsonschema.Schema) *jsonschema.Schema {
 
 // contains reports whether one of the writer's schemas promises the items that
 // the reader wants.
-func (c *jsonComparison) contains(reader *jsonschema.Schema, writer jsonShape) bool {
+func (c *comparison) contains(reader *jsonschema.Schema, writer shape) bool {
 	least := func(s *jsonschema.Schema) int {
 		if s.MinContains == nil {
 			return 1
@@ -351,7 +351,7 @@ func (c *jsonComparison) contains(reader *jsonschema.Schema, writer jsonShape) b
 }
 
 // bounds compares a pair of counts.
-func bounds(what string, reader *jsonschema.Schema, writer jsonShape, path string, lower, upper func(*jsonschema.Schema) *int) []string {
+func bounds(what string, reader *jsonschema.Schema, writer shape, path string, lower, upper func(*jsonschema.Schema) *int) []string {
 	var found []string
 	if want := lower(reader); want != nil && *want > 0 {
 		if has := writer.least(lower); has == nil || *has < *want {
@@ -367,7 +367,7 @@ func bounds(what string, reader *jsonschema.Schema, writer jsonShape, path strin
 }
 
 // lengths compares the keywords of strings.
-func lengths(reader *jsonschema.Schema, writer jsonShape, path string) []string {
+func lengths(reader *jsonschema.Schema, writer shape, path string) []string {
 	found := bounds("characters", reader, writer, path,
 		func(s *jsonschema.Schema) *int { return s.MinLength }, func(s *jsonschema.Schema) *int { return s.MaxLength })
 	if reader.Pattern != nil && !writer.any(func(s *jsonschema.Schema) bool {
@@ -384,7 +384,7 @@ func lengths(reader *jsonschema.Schema, writer jsonShape, path string) []string 
 }
 
 // numbers compares the keywords of numbers.
-func numbers(reader *jsonschema.Schema, writer jsonShape, path string) []string {
+func numbers(reader *jsonschema.Schema, writer shape, path string) []string {
 	var found []string
 	limit := func(bound *big.Rat, inclusive bool, sign int, text string) {
 		if bound != nil && !writer.within(bound, inclusive, sign) {
@@ -402,7 +402,7 @@ func numbers(reader *jsonschema.Schema, writer jsonShape, path string) []string 
 }
 
 // multipleOf reports whether all numbers of the shape are multiples of n.
-func (w jsonShape) multipleOf(n *big.Rat) bool {
+func (w shape) multipleOf(n *big.Rat) bool {
 	divides := func(m *big.Rat) bool { return n.Sign() != 0 && new(big.Rat).Quo(m, n).IsInt() }
 	if w.types&jsonFraction == 0 && divides(big.NewRat(1, 1)) {
 		return true

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// jsonField is a field of a Go struct as encoding/json knows it.
-type jsonField struct {
+// goField is a field of a Go struct as encoding/json knows it.
+type goField struct {
 	name   string
 	tagged bool // the name is that of a tag
 	index  []int
@@ -32,16 +32,16 @@ func readsItself(t reflect.Type) bool {
 	return p.Implements(jsonUnmarshalerType) || p.Implements(textReaderType)
 }
 
-// jsonFields lists the fields of a struct type that encoding/json reads, in the
+// goFields lists the fields of a struct type that encoding/json reads, in the
 // order of the struct. Fields of embedded structs without a tag count as the
 // struct's own. Of several fields with one name the least deeply embedded one
 // stands, and among those the one with a tag; more than one of them hide each
 // other.
-func jsonFields(t reflect.Type) []jsonField {
-	var all []jsonField
+func goFields(t reflect.Type) []goField {
+	var all []goField
 	visited := map[reflect.Type]bool{}
-	for level := []jsonField{{typ: t}}; len(level) > 0; {
-		var next []jsonField
+	for level := []goField{{typ: t}}; len(level) > 0; {
+		var next []goField
 		for _, outer := range level {
 			for i := range outer.typ.NumField() {
 				field, embedded, ok := jsonFieldOf(outer.typ.Field(i))
@@ -58,14 +58,14 @@ func jsonFields(t reflect.Type) []jsonField {
 		for _, outer := range level {
 			visited[outer.typ] = true
 		}
-		level = slices.DeleteFunc(next, func(f jsonField) bool { return visited[f.typ] })
+		level = slices.DeleteFunc(next, func(f goField) bool { return visited[f.typ] })
 	}
-	slices.SortStableFunc(all, func(a, b jsonField) int {
+	slices.SortStableFunc(all, func(a, b goField) int {
 		return cmp.Or(strings.Compare(a.name, b.name), cmp.Compare(a.rank(), b.rank()))
 	})
-	var fields []jsonField
+	var fields []goField
 	for len(all) > 0 {
-		others := slices.IndexFunc(all, func(f jsonField) bool { return f.name != all[0].name })
+		others := slices.IndexFunc(all, func(f goField) bool { return f.name != all[0].name })
 		if others < 0 {
 			others = len(all)
 		}
@@ -74,12 +74,12 @@ func jsonFields(t reflect.Type) []jsonField {
 		}
 		all = all[others:]
 	}
-	slices.SortFunc(fields, func(a, b jsonField) int { return slices.Compare(a.index, b.index) })
+	slices.SortFunc(fields, func(a, b goField) int { return slices.Compare(a.index, b.index) })
 	return fields
 }
 
 // rank is lower for the field that stands, of two with one name.
-func (f jsonField) rank() int {
+func (f goField) rank() int {
 	if f.tagged {
 		return 2 * len(f.index)
 	}
@@ -88,23 +88,23 @@ func (f jsonField) rank() int {
 
 // jsonFieldOf reads the tag of one field. An embedded field stands for its own
 // fields.
-func jsonFieldOf(f reflect.StructField) (field jsonField, embedded, ok bool) {
+func jsonFieldOf(f reflect.StructField) (field goField, embedded, ok bool) {
 	typ := f.Type
 	if typ.Name() == "" && typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
 	tag := f.Tag.Get("json")
 	if tag == "-" || !f.IsExported() && !(f.Anonymous && typ.Kind() == reflect.Struct) {
-		return jsonField{}, false, false
+		return goField{}, false, false
 	}
 	name, _, _ := strings.Cut(tag, ",")
 	switch {
 	case isJSONTag(name):
-		return jsonField{name: name, tagged: true, typ: typ}, false, true
+		return goField{name: name, tagged: true, typ: typ}, false, true
 	case f.Anonymous && typ.Kind() == reflect.Struct:
-		return jsonField{typ: typ}, true, true
+		return goField{typ: typ}, true, true
 	default:
-		return jsonField{name: f.Name, typ: typ}, false, true
+		return goField{name: f.Name, typ: typ}, false, true
 	}
 }
 

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
+
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// jsonSurvey is what a JSON text holds that a parsed value does not show.
-type jsonSurvey struct {
+// survey is what a JSON text holds that a parsed value does not show.
+type survey struct {
 	members  int // repeated ones included
 	unpaired int // offset of a surrogate without its other half, or -1
 	invalid  int // offset of the first byte that is not UTF-8, or -1
 }
 
 // surveyJSON looks at a text that is known to be JSON.
-func surveyJSON(data []byte) jsonSurvey {
-	s := jsonSurvey{unpaired: -1, invalid: -1}
+func surveyJSON(data []byte) survey {
+	s := survey{unpaired: -1, invalid: -1}
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case ':':
@@ -46,7 +46,7 @@ func surveyJSON(data []byte) jsonSurvey {
 
 // escape looks at the escape sequence whose u is at i, and at the one behind it
 // if the two belong together. It returns the offset of the last byte.
-func (s *jsonSurvey) escape(data []byte, i int) int {
+func (s *survey) escape(data []byte, i int) int {
 	first := hexRune(data[i+1:])
 	if !utf16.IsSurrogate(first) {
 		return i + 4
@@ -80,11 +80,11 @@ func validUTF8(data []byte) int {
 
 // violation returns what is wrong with a text from which so many members were
 // read, or nil.
-func (s jsonSurvey) violation(data []byte, members int) *Violation {
+func (s survey) violation(data []byte, members int) *Violation {
 	if s.invalid < 0 && s.unpaired < 0 && s.members == members {
 		return nil
 	}
-	w := &jsonWalk{in: json.NewDecoder(bytes.NewReader(data))}
+	w := &walk{in: json.NewDecoder(bytes.NewReader(data))}
 	reaches := func(offset int) func(bool) bool {
 		return func(bool) bool { return w.in.InputOffset() > int64(offset) }
 	}
@@ -101,17 +101,17 @@ func (s jsonSurvey) violation(data []byte, members int) *Violation {
 		message = "the member is repeated"
 	}
 	w.value()
-	return &Violation{Pointer: jsonPointer(w.path...), Message: message}
+	return &Violation{Pointer: pointer(w.path...), Message: message}
 }
 
-// jsonWalk follows the tokens of a JSON text until it has found a place.
-type jsonWalk struct {
+// walk follows the tokens of a JSON text until it has found a place.
+type walk struct {
 	in    *json.Decoder
 	path  []string
 	found func(repeated bool) bool // asked behind each name and each value
 }
 
-func (w *jsonWalk) value() bool {
+func (w *walk) value() bool {
 	token, err := w.in.Token()
 	switch {
 	case err != nil:
@@ -143,21 +143,11 @@ func (w *jsonWalk) value() bool {
 }
 
 // at follows the value of a member or element.
-func (w *jsonWalk) at(token string, repeated bool) bool {
+func (w *walk) at(token string, repeated bool) bool {
 	w.path = append(w.path, token)
 	if w.found(repeated) || w.value() {
 		return true
 	}
 	w.path = w.path[:len(w.path)-1]
 	return false
-}
-
-// jsonPointer returns the address of a value.
-func jsonPointer(tokens ...string) string {
-	var pointer strings.Builder
-	for _, token := range tokens {
-		pointer.WriteByte('/')
-		pointer.WriteString(strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1"))
-	}
-	return pointer.String()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"net/url"
@@ -11,11 +11,11 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// jsonSources holds the documents of compiled schemas by their address. An
+// sources holds the documents of compiled schemas by their address. An
 // address that stands for two documents holds nil.
-type jsonSources map[string]any
+type sources map[string]any
 
-func (s jsonSources) add(documents map[string]any) {
+func (s sources) add(documents map[string]any) {
 	for address, document := range documents {
 		if known, ok := s[address]; ok && !reflect.DeepEqual(known, document) {
 			document = nil
@@ -26,7 +26,7 @@ func (s jsonSources) add(documents map[string]any) {
 
 // same reports whether two schemas are spelt alike and refer to nothing, so that
 // they allow the same documents.
-func (s jsonSources) same(a, b *jsonschema.Schema) bool {
+func (s sources) same(a, b *jsonschema.Schema) bool {
 	if a.DraftVersion != b.DraftVersion {
 		return false
 	}
@@ -35,7 +35,7 @@ func (s jsonSources) same(a, b *jsonschema.Schema) bool {
 }
 
 // of returns the source of a compiled schema, or nil.
-func (s jsonSources) of(schema *jsonschema.Schema) any {
+func (s sources) of(schema *jsonschema.Schema) any {
 	address, pointer, _ := strings.Cut(schema.Location, "#")
 	value := s[address]
 	for token := range strings.SplitSeq(pointer, "/") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // ecmaPattern is a pattern of a schema for package regexp.
@@ -19,9 +21,9 @@ type ecmaPattern struct {
 // String returns the pattern as the schema has it.
 func (p ecmaPattern) String() string { return p.source }
 
-// compilePattern compiles a pattern with package regexp. Schemas have patterns of
+// CompilePattern compiles a pattern with package regexp. Schemas have patterns of
 // ECMA-262, which writes code points and control characters in its own way.
-func compilePattern(pattern string) (JSONRegexp, error) {
+func CompilePattern(pattern string) (jsonschema.Regexp, error) {
 	compiled, err := regexp.Compile(fromECMA(pattern))
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"github.com/santhosh-tekuri/jsonschema/v6"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"bytes"
@@ -21,30 +21,30 @@ const (
 	// twelve bytes of text and half a gigabyte as an integer.
 	maxNumberExponent = 1000
 
-	// maxJSONDepth and maxJSONSchemaDepth bound how deeply the values of a
+	// maxDepth and maxSchemaDepth bound how deeply the values of a
 	// document and of a schema nest. Validating and compiling take time that
 	// grows faster than the depth.
-	maxJSONDepth       = 1000
-	maxJSONSchemaDepth = 256
+	maxDepth       = 1000
+	maxSchemaDepth = 256
 )
 
-// parseJSON reads a schema with exact numbers, each a json.Number within the
+// ParseSchema reads a schema with exact numbers, each a json.Number within the
 // bounds.
-func parseJSON(data []byte) (any, error) {
-	value, _, wrong, err := parseNumbers(data, maxJSONSchemaDepth)
+func ParseSchema(data []byte) (any, error) {
+	value, _, wrong, err := parseNumbers(data, maxSchemaDepth)
 	if wrong != nil {
 		err = fmt.Errorf("%s at %q", wrong.Message, shortText(wrong.Pointer))
 	}
 	return value, err
 }
 
-// parseDocument is parseJSON for a document that is to be validated. What
+// ParseDocument is ParseSchema for a document that is to be validated. What
 // readers understand in different ways is a [*ValidationError]: a member that is
 // repeated, and text that is not Unicode. So is what exceeds the bounds.
-func parseDocument(data []byte) (any, error) {
-	value, members, wrong, err := parseNumbers(data, maxJSONDepth)
+func ParseDocument(data []byte) (any, error) {
+	value, members, wrong, err := parseNumbers(data, maxDepth)
 	if err != nil {
-		return nil, atByte(err)
+		return nil, AtByte(err)
 	}
 	if wrong == nil {
 		wrong = surveyJSON(data).violation(data, members)
@@ -66,13 +66,13 @@ func parseNumbers(data []byte, depth int) (value any, members int, wrong *Violat
 	if _, err := in.Token(); err != io.EOF {
 		return nil, 0, nil, errors.New("data follows the JSON value")
 	}
-	bounds := jsonBounds{depth: depth}
+	bounds := valueBounds{depth: depth}
 	wrong = bounds.check(value, depth)
 	return value, bounds.members, wrong, nil
 }
 
-// atByte adds the place to an error of encoding/json, which keeps it to itself.
-func atByte(err error) error {
+// AtByte adds the place to an error of encoding/json, which keeps it to itself.
+func AtByte(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("%w at byte %d", err, syntax.Offset)
 	}
@@ -82,16 +82,16 @@ func atByte(err error) error {
 	return err
 }
 
-// jsonBounds looks at a value for what is out of bounds, and counts the members
+// valueBounds looks at a value for what is out of bounds, and counts the members
 // of its objects.
-type jsonBounds struct {
+type valueBounds struct {
 	depth   int
 	members int
 }
 
 // check returns what is out of bounds, or nil. The value may nest so many levels
 // more.
-func (b *jsonBounds) check(value any, levels int) *Violation {
+func (b *valueBounds) check(value any, levels int) *Violation {
 	switch v := value.(type) {
 	case json.Number:
 		if reason := checkNumber(string(v)); reason != "" {
@@ -138,9 +138,9 @@ func checkNumber(number string) string {
 	return ""
 }
 
-// floatNumbers replaces every json.Number by a float64, as encoding/json reads
+// FloatNumbers replaces every json.Number by a float64, as encoding/json reads
 // numbers into interfaces. It changes value in place.
-func floatNumbers(value any) (any, error) {
+func FloatNumbers(value any) (any, error) {
 	switch v := value.(type) {
 	case json.Number:
 		f, err := v.Float64()
@@ -150,7 +150,7 @@ func floatNumbers(value any) (any, error) {
 		return f, nil
 	case []any:
 		for i := range v {
-			element, err := floatNumbers(v[i])
+			element, err := FloatNumbers(v[i])
 			if err != nil {
 				return nil, err
 			}
@@ -158,7 +158,7 @@ func floatNumbers(value any) (any, error) {
 		}
 	case map[string]any:
 		for name := range v {
-			member, err := floatNumbers(v[name])
+			member, err := FloatNumbers(v[name])
 			if err != nil {
 				return nil, err
 			}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"fmt"
@@ -13,12 +13,12 @@ import (
 
 // Bounds of the times that schemas are applied to the values of one document.
 const (
-	maxJSONSteps      = 1 << 20
-	jsonStepsPerValue = 256
+	maxSteps      = 1 << 20
+	stepsPerValue = 256
 )
 
-// jsonValidator is a compiled schema that documents are validated by.
-type jsonValidator struct {
+// Validator is a compiled schema that documents are validated by.
+type Validator struct {
 	*jsonschema.Schema
 
 	// repeats says that the validation of a document may apply a schema to one
@@ -29,11 +29,11 @@ type jsonValidator struct {
 
 // excess returns the place at which a document takes too many steps to
 // validate, or nil.
-func (v *jsonValidator) excess(document any) *Violation {
+func (v *Validator) excess(document any) *Violation {
 	if !v.repeats {
 		return nil
 	}
-	w := &jsonSteps{limit: maxJSONSteps + jsonStepsPerValue*countValues(document), memo: map[jsonStep]int{}}
+	w := &stepCounter{limit: maxSteps + stepsPerValue*countValues(document), memo: map[step]int{}}
 	_, found := w.count(v.Schema, document)
 	return found
 }
@@ -54,24 +54,24 @@ func countValues(document any) int {
 	return n
 }
 
-// jsonSteps counts how often the validation of one document applies a schema to
+// stepCounter counts how often the validation of one document applies a schema to
 // a value.
-type jsonSteps struct {
+type stepCounter struct {
 	limit int
-	memo  map[jsonStep]int
+	memo  map[step]int
 }
 
-// jsonStep is a schema applied to a value: to an object or array by its address,
+// step is a schema applied to a value: to an object or array by its address,
 // or to any value without parts.
-type jsonStep struct {
+type step struct {
 	schema *jsonschema.Schema
 	value  uintptr
 }
 
 // count returns the number of steps for one schema and value. If there are too
 // many it returns the place where they are.
-func (w *jsonSteps) count(s *jsonschema.Schema, value any) (int, *Violation) {
-	key := jsonStep{schema: s}
+func (w *stepCounter) count(s *jsonschema.Schema, value any) (int, *Violation) {
+	key := step{schema: s}
 	if v := reflect.ValueOf(value); v.IsValid() && (v.Kind() == reflect.Map || v.Kind() == reflect.Slice) && v.Len() > 0 {
 		key.value = v.Pointer()
 	}
@@ -145,8 +145,8 @@ func itemSchemas(s *jsonschema.Schema, i int) []*jsonschema.Schema {
 	return []*jsonschema.Schema{item, s.Contains, s.UnevaluatedItems}
 }
 
-// maxJSONStates bounds how long repeats looks for a schema that applies twice.
-const maxJSONStates = 4096
+// maxStates bounds how long repeats looks for a schema that applies twice.
+const maxStates = 4096
 
 // repeats reports whether a schema may apply to one value of a document more
 // than once. A schema that is too large to tell counts as one where it may.
@@ -157,7 +157,7 @@ func repeats(root *jsonschema.Schema) bool {
 		state := pending[len(pending)-1]
 		pending = pending[:len(pending)-1]
 		all, again := together(state)
-		if again || len(pending) > maxJSONStates || len(seen) > maxJSONStates {
+		if again || len(pending) > maxStates || len(seen) > maxStates {
 			return true
 		}
 		numbers := make([]int, len(all))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package schema
+package jsoncheck
 
 import (
 	"encoding/json"
@@ -12,12 +12,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// jsonTypes is a set of the types of JSON values. Numbers are two of them, so
+// valueTypes is a set of the types of JSON values. Numbers are two of them, so
 // that an integer is a number and not the other way round.
-type jsonTypes uint8
+type valueTypes uint8
 
 const (
-	jsonNull jsonTypes = 1 << iota
+	jsonNull valueTypes = 1 << iota
 	jsonBoolean
 	jsonInteger
 	jsonFraction
@@ -28,11 +28,11 @@ const (
 	jsonAnyType = 1<<7 - 1
 )
 
-func typesOf(s *jsonschema.Schema) jsonTypes {
+func typesOf(s *jsonschema.Schema) valueTypes {
 	if s.Types == nil || s.Types.IsEmpty() {
 		return jsonAnyType
 	}
-	var types jsonTypes
+	var types valueTypes
 	for _, name := range s.Types.ToStrings() {
 		switch name {
 		case "null":
@@ -80,17 +80,17 @@ func conjuncts(s *jsonschema.Schema) []*jsonschema.Schema {
 	return all
 }
 
-// jsonShape is a set of documents: those that all of its schemas accept. It is
+// shape is a set of documents: those that all of its schemas accept. It is
 // what a writer may have written.
-type jsonShape struct {
+type shape struct {
 	all   []*jsonschema.Schema
-	types jsonTypes
+	types valueTypes
 	// split holds the schemas whose alternatives have been chosen.
 	split []*jsonschema.Schema
 }
 
-func shapeOf(schemas ...*jsonschema.Schema) jsonShape {
-	shape := jsonShape{types: jsonAnyType}
+func shapeOf(schemas ...*jsonschema.Schema) shape {
+	shape := shape{types: jsonAnyType}
 	for _, s := range schemas {
 		shape = shape.and(s)
 	}
@@ -98,7 +98,7 @@ func shapeOf(schemas ...*jsonschema.Schema) jsonShape {
 }
 
 // and narrows a shape by one more schema.
-func (w jsonShape) and(s *jsonschema.Schema) jsonShape {
+func (w shape) and(s *jsonschema.Schema) shape {
 	w.all = slices.Clone(w.all)
 	for _, part := range conjuncts(s) {
 		if !slices.Contains(w.all, part) {
@@ -110,7 +110,7 @@ func (w jsonShape) and(s *jsonschema.Schema) jsonShape {
 }
 
 // key tells shapes apart within one comparison.
-func (w jsonShape) key() string {
+func (w shape) key() string {
 	addresses := make([]string, len(w.all))
 	for i, s := range w.all {
 		addresses[i] = fmt.Sprintf("%p", s)
@@ -120,7 +120,7 @@ func (w jsonShape) key() string {
 }
 
 // empty reports whether no document is in the shape.
-func (w jsonShape) empty() bool {
+func (w shape) empty() bool {
 	return w.types == 0 || slices.ContainsFunc(w.all, refusesAll)
 }
 
@@ -129,7 +129,7 @@ func refusesAll(s *jsonschema.Schema) bool { return s.Bool != nil && !*s.Bool }
 // alternatives returns the shapes of which w is the union, or nil when no choice
 // is left. Where a schema has both anyOf and oneOf the second stays undecided,
 // which only makes the shape larger.
-func (w jsonShape) alternatives() []jsonShape {
+func (w shape) alternatives() []shape {
 	for _, s := range w.all {
 		branches := s.AnyOf
 		if len(branches) == 0 {
@@ -138,7 +138,7 @@ func (w jsonShape) alternatives() []jsonShape {
 		if len(branches) == 0 || slices.Contains(w.split, s) {
 			continue
 		}
-		union := make([]jsonShape, len(branches))
+		union := make([]shape, len(branches))
 		for i, branch := range branches {
 			union[i] = w.and(branch)
 			union[i].split = append(slices.Clone(w.split), s)
@@ -149,8 +149,8 @@ func (w jsonShape) alternatives() []jsonShape {
 }
 
 // byType splits a shape into one for each type.
-func (w jsonShape) byType() []jsonShape {
-	var parts []jsonShape
+func (w shape) byType() []shape {
+	var parts []shape
 	for bit := jsonNull; bit <= jsonObject; bit <<= 1 {
 		if w.types&bit == 0 {
 			continue
@@ -164,7 +164,7 @@ func (w jsonShape) byType() []jsonShape {
 
 // values returns a finite list that holds every document of the shape, if there
 // is one.
-func (w jsonShape) values() ([]any, bool) {
+func (w shape) values() ([]any, bool) {
 	for _, s := range w.all {
 		if s.Const != nil {
 			return []any{*s.Const}, true
@@ -181,14 +181,14 @@ func (w jsonShape) values() ([]any, bool) {
 
 // mayHold reports whether a value may be a document of the shape. With exact,
 // the answer is certain.
-func (w jsonShape) mayHold(value any, exact bool) bool {
+func (w shape) mayHold(value any, exact bool) bool {
 	if typeOfJSON(value)&w.types == 0 {
 		return false
 	}
 	return !exact || !w.any(func(s *jsonschema.Schema) bool { return s.Validate(value) != nil })
 }
 
-func typeOfJSON(value any) jsonTypes {
+func typeOfJSON(value any) valueTypes {
 	switch v := value.(type) {
 	case nil:
 		return jsonNull
@@ -211,7 +211,7 @@ func typeOfJSON(value any) jsonTypes {
 }
 
 // declaredTypes is the type keyword of the shape, for messages.
-func (w jsonShape) declaredTypes() []string {
+func (w shape) declaredTypes() []string {
 	names := []string{}
 	for _, s := range w.all {
 		if s.Types == nil {
@@ -226,7 +226,7 @@ func (w jsonShape) declaredTypes() []string {
 	return names
 }
 
-func (w jsonShape) any(holds func(*jsonschema.Schema) bool) bool {
+func (w shape) any(holds func(*jsonschema.Schema) bool) bool {
 	return slices.ContainsFunc(w.all, holds)
 }
 
@@ -240,12 +240,12 @@ const (
 )
 
 // property returns what the shape says about the value of one property.
-func (w jsonShape) property(name string) (jsonShape, presence) {
+func (w shape) property(name string) (shape, presence) {
 	found := shapeOf()
 	for _, s := range w.all {
 		schemas, closed := propertySchemas(s, name)
 		if closed {
-			return jsonShape{}, never
+			return shape{}, never
 		}
 		for _, schema := range schemas {
 			found = found.and(schema)
@@ -260,7 +260,7 @@ func (w jsonShape) property(name string) (jsonShape, presence) {
 // unevaluated returns what the shape says about places that none of its schemas
 // evaluates. A keyword next to alternatives or conditions says nothing: one of
 // those may have evaluated the place.
-func (w jsonShape) unevaluated(keyword func(*jsonschema.Schema) *jsonschema.Schema) (jsonShape, presence) {
+func (w shape) unevaluated(keyword func(*jsonschema.Schema) *jsonschema.Schema) (shape, presence) {
 	found := shapeOf()
 	for _, s := range w.all {
 		schema := keyword(s)
@@ -270,7 +270,7 @@ func (w jsonShape) unevaluated(keyword func(*jsonschema.Schema) *jsonschema.Sche
 			continue
 		}
 		if refusesAll(schema) {
-			return jsonShape{}, never
+			return shape{}, never
 		}
 		found = found.and(schema)
 	}
@@ -316,12 +316,12 @@ func restOf(keyword any) (schema *jsonschema.Schema, closed bool) {
 }
 
 // additional returns what the shape says about properties that no schema names.
-func (w jsonShape) additional() (jsonShape, presence) {
+func (w shape) additional() (shape, presence) {
 	found := shapeOf()
 	for _, s := range w.all {
 		schema, closed := restOf(s.AdditionalProperties)
 		if closed {
-			return jsonShape{}, never
+			return shape{}, never
 		}
 		if schema != nil {
 			found = found.and(schema)
@@ -334,7 +334,7 @@ func (w jsonShape) additional() (jsonShape, presence) {
 }
 
 // propertyNames returns the properties that the shape names, sorted.
-func (w jsonShape) propertyNames() []string {
+func (w shape) propertyNames() []string {
 	names := map[string]bool{}
 	for _, s := range w.all {
 		for name := range s.Properties {
@@ -345,8 +345,8 @@ func (w jsonShape) propertyNames() []string {
 }
 
 // patterns returns the pattern properties of the shape, by pattern.
-func (w jsonShape) patterns() map[string]jsonShape {
-	found := map[string]jsonShape{}
+func (w shape) patterns() map[string]shape {
+	found := map[string]shape{}
 	for _, s := range w.all {
 		for pattern, schema := range s.PatternProperties {
 			known, ok := found[pattern.String()]
@@ -359,7 +359,7 @@ func (w jsonShape) patterns() map[string]jsonShape {
 	return found
 }
 
-func (w jsonShape) requires(name string) bool {
+func (w shape) requires(name string) bool {
 	return w.any(func(s *jsonschema.Schema) bool { return slices.Contains(s.Required, name) })
 }
 
@@ -389,7 +389,7 @@ func tupleOf(s *jsonschema.Schema) tuple {
 
 // item returns what the shape says about the element at i; an i of -1 stands
 // for the elements after every prefix.
-func (w jsonShape) item(i int) (jsonShape, presence) {
+func (w shape) item(i int) (shape, presence) {
 	found := shapeOf()
 	for _, s := range w.all {
 		t := tupleOf(s)
@@ -397,12 +397,12 @@ func (w jsonShape) item(i int) (jsonShape, presence) {
 		case i >= 0 && i < len(t.prefix):
 			found = found.and(t.prefix[i])
 		case t.closed:
-			return jsonShape{}, never
+			return shape{}, never
 		case t.rest != nil:
 			found = found.and(t.rest)
 		}
 		if i >= 0 && s.MaxItems != nil && i >= *s.MaxItems {
-			return jsonShape{}, never
+			return shape{}, never
 		}
 	}
 	if len(found.all) > 0 {
@@ -412,7 +412,7 @@ func (w jsonShape) item(i int) (jsonShape, presence) {
 }
 
 // prefixItems returns the length of the longest prefix.
-func (w jsonShape) prefixItems() int {
+func (w shape) prefixItems() int {
 	longest := 0
 	for _, s := range w.all {
 		longest = max(longest, len(tupleOf(s).prefix))
@@ -421,7 +421,7 @@ func (w jsonShape) prefixItems() int {
 }
 
 // least returns the largest of a lower bound's values, or nil.
-func (w jsonShape) least(bound func(*jsonschema.Schema) *int) *int {
+func (w shape) least(bound func(*jsonschema.Schema) *int) *int {
 	var found *int
 	for _, s := range w.all {
 		if v := bound(s); v != nil && (found == nil || *v > *found) {
@@ -432,7 +432,7 @@ func (w jsonShape) least(bound func(*jsonschema.Schema) *int) *int {
 }
 
 // most returns the smallest of an upper bound's values, or nil.
-func (w jsonShape) most(bound func(*jsonschema.Schema) *int) *int {
+func (w shape) most(bound func(*jsonschema.Schema) *int) *int {
 	var found *int
 	for _, s := range w.all {
 		if v := bound(s); v != nil && (found == nil || *v < *found) {
@@ -444,7 +444,7 @@ func (w jsonShape) most(bound func(*jsonschema.Schema) *int) *int {
 
 // within reports whether all numbers of the shape keep a bound, inclusive or
 // not. The sign is 1 for an upper and -1 for a lower bound.
-func (w jsonShape) within(bound *big.Rat, inclusive bool, sign int) bool {
+func (w shape) within(bound *big.Rat, inclusive bool, sign int) bool {
 	return w.any(func(s *jsonschema.Schema) bool {
 		including, excluding := s.Maximum, s.ExclusiveMaximum
 		if sign < 0 {
