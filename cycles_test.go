@@ -52,9 +52,7 @@ var knots = []knot{
 	{"internal/avrovalue", "decode decode_record decode_scalar generic struct", "recursive descent over the kinds of Avro schemas"},
 	{"internal/avrovalue", "encode encode_generic encode_record encode_scalar encode_union", "recursive descent over the kinds of Avro schemas"},
 	{"schema", "client options", "a type and its options"},
-	{"schema", "avro cache compat compat_avro compat_jsonschema compat_jsonschema_rules compat_protobuf fetch jsonmember jsonpattern " +
-		"jsonschema jsonsteps jsontext jsonvalue options_avro options_cache options_jsonschema options_protobuf options_serde prewarm protobuf protobuf_local serde",
-		"the options of all formats share one struct"},
+	{"schema", "cache fetch options_cache prewarm", "methods of SchemaCache, and its options"},
 	{"internal/jsoncheck", "compare compare_rules", "recursive descent over the keywords of two schemas"},
 	{"internal/prototext", "print print_option", "options are printed as part of what they belong to"},
 	{"internal/prototext", "source source_bounds", "the compiler and its bounds"},

@@ -61,7 +61,8 @@ type AvroSerde[T any] struct {
 // be read nor written under it. If T can only be read, or only be written, the
 // other direction returns the error.
 func NewAvroSerde[T any](schemaText string, cache *SchemaCache, role Role, options ...SerdeOption) (*AvroSerde[T], error) {
-	o, err := serdeOptionsFor(KindAvro, options)
+	var mapping avrovalue.Options
+	o, err := serdeOptionsFor(KindAvro, &mapping, options)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func NewAvroSerde[T any](schemaText string, cache *SchemaCache, role Role, optio
 	if err != nil {
 		return nil, fmt.Errorf("invalid Avro schema: %w", err)
 	}
-	f := &avroFormat[T]{text: compacted(KindAvro, schemaText), values: avrovalue.NewCodec[T](local, o.avro)}
+	f := &avroFormat[T]{text: compacted(KindAvro, schemaText), values: avrovalue.NewCodec[T](local, mapping)}
 	if err := f.values.Check(); err != nil {
 		return nil, err
 	}
@@ -111,20 +112,6 @@ func (s *AvroSerde[T]) ReaderSchema() avro.Schema { return s.reader }
 // type can hold are errors.
 func AvroSchemaFor[T any](namespace string) (string, error) {
 	return avrovalue.SchemaFor[T](namespace)
-}
-
-// parseAvro parses text after its references, which are in the order of their
-// dependencies.
-func parseAvro(text string, references []Reference, parse func(string, ...*avroplan.Schema) (*avroplan.Schema, error)) (*avroplan.Schema, error) {
-	known := make([]*avroplan.Schema, 0, len(references))
-	for _, r := range references {
-		s, err := parse(r.Schema, known...)
-		if err != nil {
-			return nil, fmt.Errorf("invalid Avro reference schema %s: %w", r.Name, err)
-		}
-		known = append(known, s)
-	}
-	return parse(text, known...)
 }
 
 // avroFormat plugs Avro into the serde core.
@@ -174,28 +161,4 @@ func (f *avroFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error)
 		}
 	}
 	return encoder[T]{appendBody: write}, nil
-}
-
-// hambaSchema parses text with the hamba library, in a name table of its own.
-// That library refuses defaults of a later branch of a union, among others, so
-// that a text which it cannot take is reduced to what describes data.
-func hambaSchema(text string, references []Reference, local *avroplan.Schema) (avro.Schema, error) {
-	names := &avro.SchemaCache{}
-	var err error
-	for _, r := range references {
-		if _, err = avro.ParseWithCache(r.Schema, "", names); err != nil {
-			break
-		}
-	}
-	if err == nil {
-		var s avro.Schema
-		if s, err = avro.ParseWithCache(text, "", names); err == nil {
-			return s, nil
-		}
-	}
-	s, layoutErr := avro.ParseWithCache(local.Layout(), "", &avro.SchemaCache{})
-	if layoutErr != nil {
-		return nil, err
-	}
-	return s, nil
 }

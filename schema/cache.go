@@ -3,19 +3,13 @@
 package schema
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
 )
 
 const (
@@ -196,63 +190,6 @@ func (c *SchemaCache) SubjectWith(topic string, role Role, strategy SubjectNameS
 	return strategy(topic, role)
 }
 
-// localSchema is a schema of this process and the subject that it belongs to.
-type localSchema struct {
-	subject     string
-	kind        Kind
-	text        string
-	messageType string
-	references  []Reference
-	dialect     *jsoncheck.Dialect // of a JSON Schema; nil: the default
-	broken      error              // why the schema cannot be resolved; nil in order
-}
-
-// identity tells local schemas apart. White space in JSON does not count.
-func (l localSchema) identity() string {
-	var b strings.Builder
-	write := func(parts ...string) {
-		for _, part := range parts {
-			fmt.Fprintf(&b, "%d:%s,", len(part), part)
-		}
-	}
-	write(l.kind.String(), compacted(l.kind, l.text), l.messageType)
-	if l.dialect != nil {
-		write(l.dialect.Key())
-	}
-	if l.broken != nil {
-		write(l.broken.Error())
-	}
-	written := map[string]bool{}
-	var walk func([]Reference)
-	walk = func(references []Reference) {
-		for _, r := range references {
-			write(r.Name, r.Subject, fmt.Sprint(r.Version))
-			// A name stands for one schema, which many others may refer to.
-			if written[r.Name] {
-				continue
-			}
-			written[r.Name] = true
-			write(compacted(l.kind, r.Schema))
-			b.WriteByte('(')
-			walk(r.References)
-			b.WriteByte(')')
-		}
-	}
-	walk(l.references)
-	return b.String()
-}
-
-func compacted(kind Kind, text string) string {
-	if kind == KindProtobuf {
-		return text
-	}
-	var compact bytes.Buffer
-	if json.Compact(&compact, []byte(text)) != nil {
-		return text
-	}
-	return compact.String()
-}
-
 // subjectState is what the cache knows about one subject.
 type subjectState struct {
 	id      int // of the first interned schema, or seeded
@@ -330,15 +267,6 @@ func (c *SchemaCache) failureOf(entry *subjectEntry) error {
 
 func seededResolution(local localSchema, id uint32) *resolution {
 	return &resolution{id: id, target: localTarget(local, id)}
-}
-
-// localTarget is the local schema in the role of the schema that id stands for.
-func localTarget(local localSchema, id uint32) *writerSchema {
-	// References that conflict were refused when the schema was made local.
-	references, _ := dependencyOrder(local.references)
-	return &writerSchema{
-		id: writerID{id: id}, kind: local.kind, kindKnown: true, text: local.text, references: references,
-	}
 }
 
 // Intern remembers a local schema for the next prewarm. The same schema may be

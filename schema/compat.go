@@ -3,7 +3,6 @@
 package schema
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -110,24 +109,4 @@ func checkHistory[S any](history []S, candidate S, mode CompatibilityMode, viola
 		}
 	}
 	return CompatibilityResult{Compatible: len(found) == 0, Incompatibilities: found}
-}
-
-// latestReads reports why the latest schema of a subject cannot read what the
-// local one describes; nil when it can.
-func latestReads(latest *writerSchema, local localSchema) error {
-	history := []ResolvedSchema{localTarget(local, latest.id.id).sources()}
-	var result CompatibilityResult
-	var err error
-	switch latest.kind {
-	case KindAvro:
-		result, err = CheckAvroCompatibility(history, latest.sources(), Backward)
-	case KindJSON:
-		result, err = CheckJSONCompatibility(history, latest.sources(), Backward, understoodAs(local.dialect))
-	default:
-		result, err = CheckProtobufCompatibility(history, latest.sources(), Backward)
-	}
-	if err == nil && !result.Compatible {
-		err = errors.New(strings.Join(result.Incompatibilities, "; "))
-	}
-	return err
 }

@@ -35,15 +35,6 @@ func WithCompatibilityDialect(dialect JSONDialect) JSONCompatibilityOption {
 	return func(c *jsonCompatibility) { c.dialect.Draft = dialect.draft() }
 }
 
-// understoodAs reads schemas as a serde with a dialect does.
-func understoodAs(dialect *jsoncheck.Dialect) JSONCompatibilityOption {
-	return func(c *jsonCompatibility) {
-		if dialect != nil {
-			c.dialect = *dialect
-		}
-	}
-}
-
 // JSONCompatibility compares two JSON Schemas without references. Every
 // violation is listed with its dotted path; the root's is empty. Schemas that
 // do not compile are an error.

@@ -44,7 +44,7 @@ type FramerFormat[D, E any] interface {
 
 // NewFramer returns a framer for the part of a record that role names.
 func NewFramer[D, E any](spec FramerSpec, cache *SchemaCache, role Role, format FramerFormat[D, E], options ...SerdeOption) (*Framer[D, E], error) {
-	o, err := serdeOptionsFor(spec.Kind, options)
+	o, err := serdeOptionsFor(spec.Kind, nil, options)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,8 @@ type JSONSchemaSerde[T any] struct {
 // A schema without $schema is read as draft-07. The record name for record
 // strategies is the schema's title.
 func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role, validate bool, options ...SerdeOption) (*JSONSchemaSerde[T], error) {
-	o, err := serdeOptionsFor(KindJSON, options)
+	var own jsonOptions
+	o, err := serdeOptionsFor(KindJSON, &own, options)
 	if err != nil {
 		return nil, err
 	}
@@ -53,21 +54,21 @@ func NewJSONSchemaSerde[T any](schemaText string, cache *SchemaCache, role Role,
 	case err != nil:
 		return nil, errors.New("invalid JSON Schema")
 	}
-	f := &jsonFormat[T]{options: o.json, validate: validate}
+	f := &jsonFormat[T]{options: own, validate: validate}
 	if validate {
 		// Checked by serdeOptionsFor.
 		dependencies, _ := dependencyOrder(o.references)
-		if f.local, err = o.json.Validator(schemaText, namedTexts(dependencies)); err != nil {
+		if f.local, err = own.Validator(schemaText, namedTexts(dependencies)); err != nil {
 			return nil, fmt.Errorf("invalid JSON Schema: %w", err)
 		}
 	}
 	switch reflect.TypeFor[T]() {
 	case reflect.TypeFor[any](), reflect.TypeFor[map[string]any](), reflect.TypeFor[[]any]():
-		f.tree = o.json.unmarshal == nil
+		f.tree = own.unmarshal == nil
 	}
 	spec := serdeSpec{kind: KindJSON, text: schemaText}
-	if o.json.Key() != new(jsoncheck.Dialect).Key() {
-		spec.dialect = &o.json.Dialect
+	if own.Key() != new(jsoncheck.Dialect).Key() {
+		spec.dialect = &own.Dialect
 	}
 	if object, ok := document.(map[string]any); ok {
 		spec.recordName, _ = object["title"].(string)
@@ -241,13 +242,4 @@ func (o *jsonOptions) decode(body []byte, value any) error {
 		return errors.New("data follows the JSON value")
 	}
 	return nil
-}
-
-// namedTexts returns references in the form that compiling takes.
-func namedTexts(references []Reference) []jsoncheck.Source {
-	named := make([]jsoncheck.Source, len(references))
-	for i, reference := range references {
-		named[i] = jsoncheck.Source{Name: reference.Name, Text: reference.Schema}
-	}
-	return named
 }

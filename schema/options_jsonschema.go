@@ -72,41 +72,36 @@ type jsonOptions struct {
 	unmarshal        func([]byte, any) error
 }
 
-func (o *serdeOptions) onlyJSON(name string) { o.only(KindJSON, name) }
-
 // WithJSONDialect sets the dialect of schemas that do not name one in $schema.
 // The default is [JSONDraft7].
 func WithJSONDialect(dialect JSONDialect) SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyJSON("WithJSONDialect")
-		if o.json.Draft = dialect.draft(); o.json.Draft == nil {
-			o.refuse("unknown JSON Schema dialect %d", dialect)
+	return optionOf(KindJSON, "WithJSONDialect", func(o *jsonOptions, refuse optionRefusal) {
+		if o.Draft = dialect.draft(); o.Draft == nil {
+			refuse("unknown JSON Schema dialect %d", dialect)
 		}
-	}
+	})
 }
 
 // WithFormatAssertion checks the format keyword in every dialect. By default it
 // is checked up to draft-07 and is an annotation in later dialects.
 func WithFormatAssertion() SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyJSON("WithFormatAssertion")
-		o.json.AssertFormats = true
-		o.checkFormats()
-	}
+	return optionOf(KindJSON, "WithFormatAssertion", func(o *jsonOptions, refuse optionRefusal) {
+		o.AssertFormats = true
+		o.checkFormats(refuse)
+	})
 }
 
 // WithoutFormatAssertion checks no format but "regex", in any dialect.
 func WithoutFormatAssertion() SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyJSON("WithoutFormatAssertion")
-		o.json.IgnoreFormats = true
-		o.checkFormats()
-	}
+	return optionOf(KindJSON, "WithoutFormatAssertion", func(o *jsonOptions, refuse optionRefusal) {
+		o.IgnoreFormats = true
+		o.checkFormats(refuse)
+	})
 }
 
-func (o *serdeOptions) checkFormats() {
-	if o.json.AssertFormats && o.json.IgnoreFormats {
-		o.refuse("WithFormatAssertion excludes WithoutFormatAssertion")
+func (o *jsonOptions) checkFormats(refuse optionRefusal) {
+	if o.AssertFormats && o.IgnoreFormats {
+		refuse("WithFormatAssertion excludes WithoutFormatAssertion")
 	}
 }
 
@@ -115,62 +110,57 @@ func (o *serdeOptions) checkFormats() {
 // look-ahead or back-references: a schema that uses them cannot be compiled. The
 // escapes \uXXXX and \cX of ECMA-262 are translated for it.
 func WithJSONRegexp(compile func(pattern string) (JSONRegexp, error)) SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyJSON("WithJSONRegexp")
+	return optionOf(KindJSON, "WithJSONRegexp", func(o *jsonOptions, refuse optionRefusal) {
 		if compile == nil {
-			o.refuse("regexp compiler must not be nil")
+			refuse("regexp compiler must not be nil")
 			return
 		}
-		o.json.CompileRegexp = func(pattern string) (jsonschema.Regexp, error) { return compile(pattern) }
-	}
+		o.CompileRegexp = func(pattern string) (jsonschema.Regexp, error) { return compile(pattern) }
+	})
 }
 
 // WithReaderValidation validates documents that are read against the serde's
 // own schema. By default they are validated against the schema that they were
 // written with. Reading then needs no schema of the registry.
 func WithReaderValidation() SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyJSON("WithReaderValidation")
-		o.json.readerValidation = true
-	}
+	return optionOf(KindJSON, "WithReaderValidation", func(o *jsonOptions, _ optionRefusal) {
+		o.readerValidation = true
+	})
 }
 
 // WithExactNumbers reads numbers in interface values as json.Number. By default
 // they are float64, which holds integers exactly up to 2^53.
 func WithExactNumbers() SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyJSON("WithExactNumbers")
-		o.json.exactNumbers = true
-		o.checkJSONCodec()
-	}
+	return optionOf(KindJSON, "WithExactNumbers", func(o *jsonOptions, refuse optionRefusal) {
+		o.exactNumbers = true
+		o.checkJSONCodec(refuse)
+	})
 }
 
 // WithKnownFieldsOnly refuses documents with members that the Go struct has no
 // field for. By default they are ignored.
 func WithKnownFieldsOnly() SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyJSON("WithKnownFieldsOnly")
-		o.json.knownFields = true
-		o.checkJSONCodec()
-	}
+	return optionOf(KindJSON, "WithKnownFieldsOnly", func(o *jsonOptions, refuse optionRefusal) {
+		o.knownFields = true
+		o.checkJSONCodec(refuse)
+	})
 }
 
 // WithJSONCodec replaces encoding/json for values. Both functions must be safe
 // for concurrent use; unmarshal gets a pointer to the value.
 func WithJSONCodec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v any) error) SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyJSON("WithJSONCodec")
+	return optionOf(KindJSON, "WithJSONCodec", func(o *jsonOptions, refuse optionRefusal) {
 		if marshal == nil || unmarshal == nil {
-			o.refuse("JSON codec must not be nil")
+			refuse("JSON codec must not be nil")
 			return
 		}
-		o.json.marshal, o.json.unmarshal = marshal, unmarshal
-		o.checkJSONCodec()
-	}
+		o.marshal, o.unmarshal = marshal, unmarshal
+		o.checkJSONCodec(refuse)
+	})
 }
 
-func (o *serdeOptions) checkJSONCodec() {
-	if o.json.marshal != nil && (o.json.exactNumbers || o.json.knownFields) {
-		o.refuse("WithJSONCodec excludes WithExactNumbers and WithKnownFieldsOnly")
+func (o *jsonOptions) checkJSONCodec(refuse optionRefusal) {
+	if o.marshal != nil && (o.exactNumbers || o.knownFields) {
+		refuse("WithJSONCodec excludes WithExactNumbers and WithKnownFieldsOnly")
 	}
 }

@@ -5,6 +5,7 @@ package schema
 import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
 )
 
 // ProtobufResolver finds the Go types of messages and extensions by name. A
@@ -26,23 +27,20 @@ type protobufOptions struct {
 	recursionLimit   int // 0: proto's own
 }
 
-func (o *serdeOptions) onlyProtobuf(name string) { o.only(KindProtobuf, name) }
-
 // WithMessages makes a serde of an interface type, such as proto.Message, write
 // and read the messages of these types beside the prototype's: the types of a
 // topic that carries several. Each has the subject that the strategy gives it,
 // and the indexes of its own file; the values are not kept.
 func WithMessages(prototypes ...proto.Message) SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyProtobuf("WithMessages")
+	return optionOf(KindProtobuf, "WithMessages", func(o *protobufOptions, refuse optionRefusal) {
 		for _, prototype := range prototypes {
 			if isNilMessage(prototype) {
-				o.refuse("WithMessages needs messages that are not nil")
+				refuse("WithMessages needs messages that are not nil")
 				return
 			}
 		}
-		o.protobuf.messages = append(o.protobuf.messages, prototypes...)
-	}
+		o.messages = append(o.messages, prototypes...)
+	})
 }
 
 // WithProtobufText registers text instead of what [PrintProtoFile] makes of the
@@ -50,28 +48,26 @@ func WithMessages(prototypes ...proto.Message) SerdeOption {
 // declare the message, under imports of the same paths. Message indexes are
 // those of the text.
 func WithProtobufText(text string) SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyProtobuf("WithProtobufText")
+	return optionOf(KindProtobuf, "WithProtobufText", func(o *protobufOptions, refuse optionRefusal) {
 		if text == "" {
-			o.refuse("Protobuf text must not be empty")
+			refuse("Protobuf text must not be empty")
 			return
 		}
-		o.protobuf.text = text
-	}
+		o.text = text
+	})
 }
 
 // WithReferenceSubjects names the subjects of imported files. The default is the
 // import path itself, as in Confluent's clients. It must be a pure function and
 // safe for concurrent use.
 func WithReferenceSubjects(subject func(importPath string) string) SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyProtobuf("WithReferenceSubjects")
+	return optionOf(KindProtobuf, "WithReferenceSubjects", func(o *protobufOptions, refuse optionRefusal) {
 		if subject == nil {
-			o.refuse("reference subject strategy must not be nil")
+			refuse("reference subject strategy must not be nil")
 			return
 		}
-		o.protobuf.referenceSubject = subject
-	}
+		o.referenceSubject = subject
+	})
 }
 
 // WithProtobufTypes finds extensions through types, and the Go types of messages
@@ -79,41 +75,37 @@ func WithReferenceSubjects(subject func(importPath string) string) SerdeOption {
 // default is what is linked into the program, and for a [*dynamicpb.Message]
 // what its file and the imports declare.
 func WithProtobufTypes(types ProtobufResolver) SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyProtobuf("WithProtobufTypes")
+	return optionOf(KindProtobuf, "WithProtobufTypes", func(o *protobufOptions, refuse optionRefusal) {
 		if types == nil {
-			o.refuse("Protobuf types must not be nil")
+			refuse("Protobuf types must not be nil")
 			return
 		}
-		o.protobuf.types = types
-	}
+		o.types = types
+	})
 }
 
 // WithDiscardUnknown drops fields that the message does not declare. By default
 // they are kept and written again with it.
 func WithDiscardUnknown() SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyProtobuf("WithDiscardUnknown")
-		o.protobuf.discardUnknown = true
-	}
+	return optionOf(KindProtobuf, "WithDiscardUnknown", func(o *protobufOptions, _ optionRefusal) {
+		o.discardUnknown = true
+	})
 }
 
 // WithPartialMessages writes and reads messages without all of their required
 // fields. By default they are errors.
 func WithPartialMessages() SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyProtobuf("WithPartialMessages")
-		o.protobuf.partial = true
-	}
+	return optionOf(KindProtobuf, "WithPartialMessages", func(o *protobufOptions, _ optionRefusal) {
+		o.partial = true
+	})
 }
 
 // WithRecursionLimit bounds how deeply messages that are read may nest. The
 // default is 10000. It must be positive.
 func WithRecursionLimit(levels int) SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyProtobuf("WithRecursionLimit")
-		setPositive(&o.protobuf.recursionLimit, levels, "recursion limit", o.refuse)
-	}
+	return optionOf(KindProtobuf, "WithRecursionLimit", func(o *protobufOptions, refuse optionRefusal) {
+		setPositive(&o.recursionLimit, levels, "recursion limit", refuse)
+	})
 }
 
 // WithoutMessageCheck reads every record as the serde's own message, whatever
@@ -121,8 +113,15 @@ func WithRecursionLimit(levels int) SerdeOption {
 // default the indexes are resolved against the writer's schema, and a record of
 // another message is an error.
 func WithoutMessageCheck() SerdeOption {
-	return func(o *serdeOptions) {
-		o.onlyProtobuf("WithoutMessageCheck")
-		o.protobuf.unchecked = true
+	return optionOf(KindProtobuf, "WithoutMessageCheck", func(o *protobufOptions, _ optionRefusal) {
+		o.unchecked = true
+	})
+}
+
+// isNilMessage reports whether a message has no descriptor.
+func isNilMessage(message proto.Message) bool {
+	if dynamic, ok := message.(*dynamicpb.Message); ok {
+		return dynamic == nil
 	}
+	return message == nil
 }

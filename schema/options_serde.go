@@ -5,51 +5,60 @@ package schema
 import (
 	"errors"
 	"slices"
-
-	"github.com/krabka-io/krabka-streams-go/internal/avrovalue"
 )
 
 // SerdeOption configures a serde. An option of another format is an error.
 type SerdeOption func(*serdeOptions)
 
-// serdeOptions collects the options of one serde. Each format keeps what is its
-// own in a field of its own, and marks the options that set it with only.
+// serdeOptions collects the options that all serdes share. What one format alone
+// knows is kept as it was given, for that format's serde to apply.
 type serdeOptions struct {
 	strategy       SubjectNameStrategy   // nil: the cache's
 	recordStrategy RecordSubjectStrategy // nil: strategy
 	references     []Reference
 	nilValues      bool // encode nil by the schema instead of as a tombstone
-	limited        []limitedOption
+	special        []formatOption
 	problems       []error
-
-	json     jsonOptions
-	avro     avrovalue.Options
-	protobuf protobufOptions
 }
 
-type limitedOption struct {
-	name string
-	kind Kind
+// formatOption is an option of one format.
+type formatOption struct {
+	name  string
+	kind  Kind
+	apply func(target any, refuse optionRefusal) // to the *O that it was made for
 }
 
-// only marks an option that one format alone knows.
-func (o *serdeOptions) only(kind Kind, name string) {
-	o.limited = append(o.limited, limitedOption{name, kind})
+// optionRefusal reports an option that cannot be obeyed.
+type optionRefusal func(format string, args ...any)
+
+// optionOf makes an option that sets an O, the options of one format.
+func optionOf[O any](kind Kind, name string, apply func(o *O, refuse optionRefusal)) SerdeOption {
+	return func(o *serdeOptions) {
+		o.special = append(o.special, formatOption{name, kind, func(target any, refuse optionRefusal) {
+			apply(target.(*O), refuse)
+		}})
+	}
 }
 
 func (o *serdeOptions) refuse(format string, args ...any) {
 	o.problems = append(o.problems, badOption(format, args...))
 }
 
-// serdeOptionsFor applies options for a serde of one format.
-func serdeOptionsFor(kind Kind, options []SerdeOption) (serdeOptions, error) {
+// serdeOptionsFor applies options for a serde of one format, whose own options
+// go to target. A framer, which has no values, has no target.
+func serdeOptionsFor(kind Kind, target any, options []SerdeOption) (serdeOptions, error) {
 	var o serdeOptions
 	for _, option := range options {
 		option(&o)
 	}
-	for _, limited := range o.limited {
-		if limited.kind != kind {
-			o.refuse("%s is an option of %v serdes, not of %v ones", limited.name, limited.kind, kind)
+	for _, special := range o.special {
+		switch {
+		case special.kind != kind:
+			o.refuse("%s is an option of %v serdes, not of %v ones", special.name, special.kind, kind)
+		case target == nil:
+			o.refuse("%s is an option of %v serdes, not of framers", special.name, kind)
+		default:
+			special.apply(target, o.refuse)
 		}
 	}
 	if o.strategy != nil && o.recordStrategy != nil {

@@ -55,11 +55,11 @@ func NewProtobufSerde[T proto.Message](prototype T, cache *SchemaCache, role Rol
 // is the first one of the schema. [WithReferences] gives what the schema
 // imports.
 func NewDynamicProtobufSerde(schemaText, messageName string, cache *SchemaCache, role Role, options ...SerdeOption) (*ProtobufSerde[*dynamicpb.Message], error) {
-	o, err := protobufOptionsFor[*dynamicpb.Message](options)
+	o, own, err := protobufOptionsFor[*dynamicpb.Message](options)
 	if err != nil {
 		return nil, err
 	}
-	if o.protobuf.text != "" {
+	if own.text != "" {
 		return nil, badOption("WithProtobufText is for serdes whose schema is not a parameter")
 	}
 	local, err := parseProtobufLocal(schemaText, messageName, o.references)
@@ -67,7 +67,7 @@ func NewDynamicProtobufSerde(schemaText, messageName string, cache *SchemaCache,
 		return nil, err
 	}
 	s := new(ProtobufSerde[*dynamicpb.Message])
-	if err := s.use(local, dynamicpb.NewMessage(local.message), cache, role, o); err != nil {
+	if err := s.use(local, dynamicpb.NewMessage(local.message), cache, role, o, own); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -86,33 +86,26 @@ func (s *ProtobufSerde[T]) Descriptor() protoreflect.MessageDescriptor {
 }
 
 // protobufOptionsFor applies options for a serde of type T.
-func protobufOptionsFor[T proto.Message](options []SerdeOption) (serdeOptions, error) {
-	o, err := serdeOptionsFor(KindProtobuf, options)
+func protobufOptionsFor[T proto.Message](options []SerdeOption) (serdeOptions, protobufOptions, error) {
+	var own protobufOptions
+	o, err := serdeOptionsFor(KindProtobuf, &own, options)
 	if o.nilValues {
 		err = errors.Join(err, badOption("WithNilValues is not for Protobuf, which has no null"))
 	}
-	for _, message := range o.protobuf.messages {
+	for _, message := range own.messages {
 		if _, ok := newMessageOf(message).(T); !ok {
 			err = errors.Join(err, badOption("WithMessages: %T is not a %v", message, reflect.TypeFor[T]()))
 		}
 	}
-	if o.protobuf.unchecked && len(o.protobuf.messages) > 0 {
+	if own.unchecked && len(own.messages) > 0 {
 		err = errors.Join(err, badOption("WithoutMessageCheck excludes WithMessages"))
 	}
-	return o, err
+	return o, own, err
 }
 
 // newMessageOf returns a new message of a prototype's type.
 func newMessageOf(prototype proto.Message) proto.Message {
 	return prototype.ProtoReflect().Type().New().Interface()
-}
-
-// isNilMessage reports whether a message has no descriptor.
-func isNilMessage(message proto.Message) bool {
-	if dynamic, ok := message.(*dynamicpb.Message); ok {
-		return dynamic == nil
-	}
-	return message == nil
 }
 
 func (s *ProtobufSerde[T]) setUp(prototype T, cache *SchemaCache, role Role, options []SerdeOption) error {
@@ -123,48 +116,48 @@ func (s *ProtobufSerde[T]) setUp(prototype T, cache *SchemaCache, role Role, opt
 		s.recordName = string(prototype.ProtoReflect().Descriptor().FullName())
 		s.serdeCore.local.messageType = s.recordName
 	}
-	o, err := protobufOptionsFor[T](options)
+	o, own, err := protobufOptionsFor[T](options)
 	s.options = o
 	if err != nil {
 		return err
 	}
 	if isNilMessage(prototype) {
-		if o.protobuf.unchecked || o.protobuf.text != "" {
+		if own.unchecked || own.text != "" {
 			return badOption("WithoutMessageCheck and WithProtobufText need a prototype")
 		}
-		return s.use(nil, nil, cache, role, o)
+		return s.use(nil, nil, cache, role, o, own)
 	}
 	made := newMessageOf(prototype)
 	if _, ok := made.(T); !ok {
 		return fmt.Errorf("new messages of a %T are of type %T", prototype, made)
 	}
-	local, err := newProtobufLocal(made.ProtoReflect().Descriptor(), &o)
+	local, err := newProtobufLocal(made.ProtoReflect().Descriptor(), o.references, &own)
 	if err != nil {
 		return err
 	}
-	return s.use(local, made, cache, role, o)
+	return s.use(local, made, cache, role, o, own)
 }
 
 // use finishes a serde whose schema is known; local is nil without one.
-func (s *ProtobufSerde[T]) use(local *protobufLocal, prototype proto.Message, cache *SchemaCache, role Role, o serdeOptions) error {
-	f := &protobufFormat[T]{options: o.protobuf, local: local, readers: map[protoreflect.FullName]protoreflect.MessageType{}}
+func (s *ProtobufSerde[T]) use(local *protobufLocal, prototype proto.Message, cache *SchemaCache, role Role, o serdeOptions, own protobufOptions) error {
+	f := &protobufFormat[T]{options: own, local: local, readers: map[protoreflect.FullName]protoreflect.MessageType{}}
 	spec := serdeSpec{kind: KindProtobuf}
 	if local != nil {
 		spec = local.spec()
 		f.readers[local.message.FullName()] = prototype.ProtoReflect().Type()
 	}
 	var variants []*protobufLocal
-	for _, message := range o.protobuf.messages {
+	for _, message := range own.messages {
 		descriptor := message.ProtoReflect().Descriptor()
 		if f.readers[descriptor.FullName()] != nil {
 			return badOption("WithMessages: message %s is given twice", descriptor.FullName())
 		}
 		f.readers[descriptor.FullName()] = message.ProtoReflect().Type()
-		of := o
+		of := own
 		if local == nil || local.message.ParentFile().Path() != descriptor.ParentFile().Path() {
-			of.protobuf.text = ""
+			of.text = ""
 		}
-		variant, err := newProtobufLocal(descriptor, &of)
+		variant, err := newProtobufLocal(descriptor, o.references, &of)
 		if err != nil {
 			return fmt.Errorf("WithMessages: %w", err)
 		}
@@ -181,7 +174,7 @@ func (s *ProtobufSerde[T]) use(local *protobufLocal, prototype proto.Message, ca
 	s.local = local
 	for _, variant := range variants {
 		core := new(serdeCore[T])
-		if err := core.init(variant.spec(), cache, role, o, &protobufFormat[T]{options: o.protobuf, local: variant}); err != nil {
+		if err := core.init(variant.spec(), cache, role, o, &protobufFormat[T]{options: own, local: variant}); err != nil {
 			return err
 		}
 		s.variants = append(s.variants, core)

@@ -24,17 +24,17 @@ type protobufLocal struct {
 }
 
 // newProtobufLocal takes the schema of a message from its descriptor, and from
-// the options.
-func newProtobufLocal(message protoreflect.MessageDescriptor, options *serdeOptions) (*protobufLocal, error) {
+// the given references and the options.
+func newProtobufLocal(message protoreflect.MessageDescriptor, given []Reference, options *protobufOptions) (*protobufLocal, error) {
 	file := message.ParentFile()
 	if file == nil || message.IsPlaceholder() {
 		return nil, fmt.Errorf("message %s has no file", message.FullName())
 	}
-	text := options.protobuf.text
+	text := options.text
 	if text == "" {
 		text = prototext.Print(file)
 	}
-	references, err := importedReferences(file, options)
+	references, err := importedReferences(file, given, options)
 	if err != nil {
 		return nil, err
 	}
@@ -81,20 +81,20 @@ func parseProtobuf(text string, references []Reference) (protoreflect.FileDescri
 }
 
 // importedReferences returns the imports of a file in their order, each with its
-// own, as references. References that the options give stand in for those of the
+// own, as references. References that are given stand in for those of the
 // same name, and follow where there are none. Well-known files are left out:
 // every registry and compiler has them.
-func importedReferences(file protoreflect.FileDescriptor, options *serdeOptions) ([]Reference, error) {
-	given := map[string]Reference{}
-	for _, reference := range options.references {
-		given[reference.Name] = reference
+func importedReferences(file protoreflect.FileDescriptor, given []Reference, options *protobufOptions) ([]Reference, error) {
+	byName := map[string]Reference{}
+	for _, reference := range given {
+		byName[reference.Name] = reference
 	}
-	w := &importWalk{options: options, given: given, known: map[string]Reference{}}
+	w := &importWalk{options: options, given: byName, known: map[string]Reference{}}
 	references, err := w.imports(file)
 	if err != nil {
 		return nil, err
 	}
-	for _, reference := range options.references {
+	for _, reference := range given {
 		if _, used := w.known[reference.Name]; !used {
 			references = append(references, reference)
 		}
@@ -103,7 +103,7 @@ func importedReferences(file protoreflect.FileDescriptor, options *serdeOptions)
 }
 
 type importWalk struct {
-	options *serdeOptions
+	options *protobufOptions
 	given   map[string]Reference
 	known   map[string]Reference // by import path
 }
@@ -133,7 +133,7 @@ func (w *importWalk) reference(imported protoreflect.FileImport) (Reference, err
 	reference, given := w.given[path]
 	if !given {
 		reference = Reference{Name: path, Subject: path}
-		if name := w.options.protobuf.referenceSubject; name != nil {
+		if name := w.options.referenceSubject; name != nil {
 			reference.Subject = name(path)
 		}
 	}

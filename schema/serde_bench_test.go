@@ -18,7 +18,7 @@ func benchSerde(b *testing.B) (*serdeCore[any], any, []byte) {
 	for id := range 100 {
 		cache.SeedWriterSchema(id, "S")
 	}
-	o, err := serdeOptionsFor(KindProtobuf, nil)
+	o, err := serdeOptionsFor(KindProtobuf, new(protobufOptions), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

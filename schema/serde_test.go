@@ -63,7 +63,7 @@ func (f *plainFormat) compileDecoder(writer *writerSchema) (decoder[any], error)
 // newPlainSerde returns a core over plainFormat with schema text "S".
 func newPlainSerde(tb testing.TB, cache *SchemaCache, f *plainFormat, options ...SerdeOption) *serdeCore[any] {
 	tb.Helper()
-	o, err := serdeOptionsFor(KindProtobuf, options)
+	o, err := serdeOptionsFor(KindProtobuf, new(protobufOptions), options)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -461,11 +461,18 @@ func TestOptionsOfAnotherFormatAreRefused(t *testing.T) {
 	for name, option := range map[string]SerdeOption{
 		"WithReaderValidation": WithReaderValidation(), "WithExactNumbers": WithExactNumbers(), "WithKnownFieldsOnly": WithKnownFieldsOnly(),
 	} {
-		_, err := serdeOptionsFor(KindAvro, []SerdeOption{option, WithStrategy(nil), WithRecordStrategy(nil)})
+		_, err := serdeOptionsFor(KindAvro, new(struct{}), []SerdeOption{option, WithStrategy(nil), WithRecordStrategy(nil)})
 		want := name + " is an option of JSON serdes, not of AVRO ones"
 		if !errors.Is(err, ErrInvalidOption) || !strings.Contains(err.Error(), want) || strings.Count(err.Error(), "\n") != 2 {
 			t.Errorf("error is %v, want %s and two more", err, want)
 		}
+	}
+}
+
+func TestOptionsOfValuesAreNotOptionsOfFramers(t *testing.T) {
+	_, err := NewFramer[int, int](FramerSpec{Kind: KindAvro, Schema: `"int"`}, NewSchemaCache(nil), RoleValue, nil, WithTaggedUnions())
+	if want := "WithTaggedUnions is an option of AVRO serdes, not of framers"; !errors.Is(err, ErrInvalidOption) || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
 	}
 }
 
@@ -503,7 +510,7 @@ func TestTwoSchemasOfOneSubjectKeepTheirIDs(t *testing.T) {
 
 func TestAnEmptyBodyBehindAHeaderIsNoTombstone(t *testing.T) {
 	cache := seededCache(t, "t-value", 1, "W")
-	o, err := serdeOptionsFor(KindProtobuf, nil)
+	o, err := serdeOptionsFor(KindProtobuf, new(protobufOptions), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -529,7 +536,7 @@ func leastAllocations(call func()) float64 {
 
 func TestTheFramePathDoesNotAllocate(t *testing.T) {
 	cache := seededCache(t, "t-value", 1, "W")
-	o, err := serdeOptionsFor(KindProtobuf, nil)
+	o, err := serdeOptionsFor(KindProtobuf, new(protobufOptions), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

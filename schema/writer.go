@@ -2,7 +2,11 @@
 
 package schema
 
-import "maps"
+import (
+	"maps"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
+)
 
 // writerSchema is a schema that data was written with, or is about to be. It is
 // immutable: whoever changes one stores a changed copy.
@@ -41,6 +45,15 @@ func referenceTexts(references []Reference) map[string]string {
 		texts[reference.Name] = reference.Schema
 	}
 	return texts
+}
+
+// namedTexts returns references in the form that compiling takes.
+func namedTexts(references []Reference) []jsoncheck.Source {
+	named := make([]jsoncheck.Source, len(references))
+	for i, reference := range references {
+		named[i] = jsoncheck.Source{Name: reference.Name, Text: reference.Schema}
+	}
+	return named
 }
 
 // writerTable holds the known writer schemas. It is copied to be changed, so

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schema
+
+import (
+	"fmt"
+
+	"github.com/hamba/avro/v2"
+
+	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
+)
+
+// parseAvro parses text after its references, which are in the order of their
+// dependencies.
+func parseAvro(text string, references []Reference, parse func(string, ...*avroplan.Schema) (*avroplan.Schema, error)) (*avroplan.Schema, error) {
+	known := make([]*avroplan.Schema, 0, len(references))
+	for _, r := range references {
+		s, err := parse(r.Schema, known...)
+		if err != nil {
+			return nil, fmt.Errorf("invalid Avro reference schema %s: %w", r.Name, err)
+		}
+		known = append(known, s)
+	}
+	return parse(text, known...)
+}
+
+// hambaSchema parses text with the hamba library, in a name table of its own.
+// That library refuses defaults of a later branch of a union, among others, so
+// that a text which it cannot take is reduced to what describes data.
+func hambaSchema(text string, references []Reference, local *avroplan.Schema) (avro.Schema, error) {
+	names := &avro.SchemaCache{}
+	var err error
+	for _, r := range references {
+		if _, err = avro.ParseWithCache(r.Schema, "", names); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		var s avro.Schema
+		if s, err = avro.ParseWithCache(text, "", names); err == nil {
+			return s, nil
+		}
+	}
+	s, layoutErr := avro.ParseWithCache(local.Layout(), "", &avro.SchemaCache{})
+	if layoutErr != nil {
+		return nil, err
+	}
+	return s, nil
+}
