@@ -161,9 +161,9 @@ func (d *batchDecoder) commit() bool {
 // overflowing names the first column without room.
 func (d *batchDecoder) overflowing() string {
 	if c := d.value.Overflow(); c != nil {
-		return c.Field().Name
+		return c.Field.Name
 	}
-	return d.codec.options.keyPrefix + d.key.Overflow().Field().Name
+	return d.codec.options.keyPrefix + d.key.Overflow().Field.Name
 }
 
 // batch makes a batch of what has been read.

@@ -3,6 +3,7 @@
 package columnset
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -20,7 +21,7 @@ type room struct {
 // Column collects the values of one column for one batch. A method that appends
 // a value of another kind than the column's must not be called.
 type Column struct {
-	*columnSpec
+	*ColumnSpec
 	room     *room
 	children []*Column
 	length   int
@@ -35,17 +36,6 @@ type Column struct {
 	// What a batch took before, for the memory of the next.
 	lastBytes, lastLength, lastRows int
 }
-
-func newColumn(room *room, spec *columnSpec) *Column {
-	c := &Column{columnSpec: spec, room: room}
-	for _, child := range spec.children {
-		c.children = append(c.children, newColumn(room, child))
-	}
-	return c
-}
-
-// Field returns the field of the column.
-func (c *Column) Field() arrow.Field { return c.field }
 
 // Children returns the columns inside the column: the items of a list, the keys
 // and the values of a map, the fields of a struct.
@@ -101,9 +91,6 @@ func (c *Column) discard() {
 	c.bytes.release()
 	c.offsets.release()
 	c.length, c.nulls = 0, 0
-	for _, child := range c.children {
-		child.discard()
-	}
 }
 
 // full notes that the column has no room.
@@ -133,10 +120,17 @@ func (c *Column) Append4(v uint32) {
 	c.length++
 }
 
-// AppendFixed appends a value of the column's width, as it lies in memory.
+// AppendFixed appends a value of a fixed width, as it lies in memory.
 func (c *Column) AppendFixed(v []byte) {
-	if c.appendRaw(v[:c.width]) {
-		c.length++
+	switch c.kind {
+	case words:
+		c.Append8(binary.NativeEndian.Uint64(v))
+	case halfWords:
+		c.Append4(binary.NativeEndian.Uint32(v))
+	default:
+		if c.appendRaw(v[:c.width]) {
+			c.length++
+		}
 	}
 }
 
@@ -326,6 +320,36 @@ func (c *Column) Number(row int) uint64 {
 	}
 }
 
+// Constant returns the last value of a column without children as it lies in
+// memory, for [Column.AppendConstant].
+func (c *Column) Constant() []byte {
+	last := c.length - 1
+	switch c.kind {
+	case words:
+		return binary.NativeEndian.AppendUint64(nil, c.words.s[last])
+	case halfWords:
+		return binary.NativeEndian.AppendUint32(nil, c.halves.s[last])
+	case bools:
+		return []byte{byte(c.Number(last))}
+	case texts:
+		return append([]byte{}, c.Text(last)...)
+	default:
+		return append([]byte{}, c.bytes.s[last*c.width:]...)
+	}
+}
+
+// AppendConstant appends a value that Constant has returned.
+func (c *Column) AppendConstant(v []byte) {
+	switch c.kind {
+	case bools:
+		c.AppendBool(v[0] == 1)
+	case texts:
+		c.AppendBytes(v)
+	default:
+		c.AppendFixed(v)
+	}
+}
+
 // finish returns the column's data, which the caller owns, and empties the
 // column. rows is the size of the batch.
 func (c *Column) finish(rows int) arrow.ArrayData {
@@ -348,7 +372,7 @@ func (c *Column) finish(rows int) arrow.ArrayData {
 		children = append(children, child.finish(rows))
 	}
 	if c.kind == maps {
-		entries := array.NewData(c.field.Type.(*arrow.MapType).Elem(), children[0].Len(), []*memory.Buffer{nil}, children, 0, 0)
+		entries := array.NewData(c.Field.Type.(*arrow.MapType).Elem(), children[0].Len(), []*memory.Buffer{nil}, children, 0, 0)
 		releaseData(children)
 		children = []arrow.ArrayData{entries}
 	}
@@ -380,9 +404,9 @@ func (c *Column) finishValid() *memory.Buffer {
 
 func (c *Column) newData(buffers []*memory.Buffer, children []arrow.ArrayData) *array.Data {
 	if c.dictionary != nil {
-		return array.NewDataWithDictionary(c.field.Type, c.length, buffers, c.nulls, 0, c.dictionary.Data().(*array.Data))
+		return array.NewDataWithDictionary(c.Field.Type, c.length, buffers, c.nulls, 0, c.dictionary.Data().(*array.Data))
 	}
-	return array.NewData(c.field.Type, c.length, buffers, children, c.nulls, 0)
+	return array.NewData(c.Field.Type, c.length, buffers, children, c.nulls, 0)
 }
 
 func releaseData(all []arrow.ArrayData) {

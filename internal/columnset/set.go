@@ -13,7 +13,8 @@ import (
 type Set struct {
 	room room
 	top  []*Column
-	rows int // complete ones
+	all  []*Column // by ID
+	rows int       // complete ones
 
 	// Scratch is what the reader of the rows needs for itself.
 	Scratch any
@@ -21,11 +22,20 @@ type Set struct {
 
 // New returns a set of the columns of spec.
 func New(spec *Spec, mem memory.Allocator) *Set {
-	s := &Set{room: room{mem: mem, limit: maxBytes}}
+	s := &Set{room: room{mem: mem, limit: maxBytes}, all: make([]*Column, spec.count)}
 	for _, c := range spec.columns {
-		s.top = append(s.top, newColumn(&s.room, c))
+		s.top = append(s.top, s.add(c))
 	}
 	return s
+}
+
+func (s *Set) add(spec *ColumnSpec) *Column {
+	c := &Column{ColumnSpec: spec, room: &s.room}
+	s.all[spec.ID] = c
+	for _, child := range spec.Children {
+		c.children = append(c.children, s.add(child))
+	}
+	return c
 }
 
 // Limit bounds the bytes of each buffer below 2^31-1.
@@ -33,6 +43,9 @@ func (s *Set) Limit(bytes int) { s.room.limit = min(bytes, maxBytes) }
 
 // Top returns the columns of the top level.
 func (s *Set) Top() []*Column { return s.top }
+
+// All returns the columns of all levels, by their ID.
+func (s *Set) All() []*Column { return s.all }
 
 // Rows returns the number of complete rows.
 func (s *Set) Rows() int { return s.rows }
@@ -90,7 +103,7 @@ func (s *Set) Finish() []arrow.Array {
 
 // Discard frees the memory of all columns. It does nothing after Finish.
 func (s *Set) Discard() {
-	for _, c := range s.top {
+	for _, c := range s.all {
 		c.discard()
 	}
 }

@@ -3,6 +3,7 @@
 package columnset
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/rand/v2"
 	"testing"
@@ -129,6 +130,27 @@ func TestRowsThatAreTakenBackLeaveNoTrace(t *testing.T) {
 	}
 }
 
+func TestConstantsComeBack(t *testing.T) {
+	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
+	defer mem.AssertSize(t, 0)
+	set := New(NewSpec(arrow.NewSchema(everything.Fields()[:5], nil), nil), mem)
+	set.Begin(mem, 3, 10)
+	defer set.Discard()
+	b := array.NewRecordBuilder(mem, everything)
+	defer b.Release()
+	for _, c := range set.All() {
+		for r := rand.New(rand.NewPCG(1, 1)); c.Len() == c.nulls; {
+			appendRandom(r, c, b.Field(c.ID))
+		}
+		value := c.Constant()
+		c.AppendNull()
+		c.AppendConstant(value)
+		if again := c.Constant(); !bytes.Equal(value, again) {
+			t.Errorf("column %s: the constant %x comes back as %x", c.Field.Name, value, again)
+		}
+	}
+}
+
 func TestRowWithoutRoomIsTakenBack(t *testing.T) {
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 	defer mem.AssertSize(t, 0)
@@ -145,7 +167,7 @@ func TestRowWithoutRoomIsTakenBack(t *testing.T) {
 	if !add(1, 900) || add(2, 200) {
 		t.Fatal("a text of 900 bytes fits into 1000, and 200 more do not")
 	}
-	if got := set.Overflow().Field().Name; got != "text" || set.Rows() != 1 {
+	if got := set.Overflow().Field.Name; got != "text" || set.Rows() != 1 {
 		t.Errorf("%d rows, the column without room is %s", set.Rows(), got)
 	}
 	columns := set.Finish()

@@ -18,12 +18,14 @@ const (
 	structs               // one child a field
 )
 
-// columnSpec describes a column of a schema and the columns inside it.
-type columnSpec struct {
-	field    arrow.Field
-	kind     kind
-	width    int // bytes of a value of fixed
-	children []*columnSpec
+// ColumnSpec describes a column of a schema and the columns inside it.
+type ColumnSpec struct {
+	ID       int // position in the walk over a schema's columns, parents before children
+	Field    arrow.Field
+	Children []*ColumnSpec // as in [Column.Children]
+
+	kind  kind
+	width int // bytes of a value that has a fixed width
 
 	// dictionary holds the values of a column of indexes; nil for others.
 	dictionary arrow.Array
@@ -33,7 +35,8 @@ type columnSpec struct {
 // use.
 type Spec struct {
 	schema  *arrow.Schema
-	columns []*columnSpec // the top level, as in schema
+	columns []*ColumnSpec // the top level, as in schema
+	count   int           // of all columns
 }
 
 // NewSpec describes the columns of a schema, which may be of Boolean, fixed-width,
@@ -42,7 +45,7 @@ type Spec struct {
 func NewSpec(schema *arrow.Schema, dictionary func(arrow.Field) arrow.Array) *Spec {
 	s := &Spec{schema: schema}
 	for _, field := range schema.Fields() {
-		s.columns = append(s.columns, newColumnSpec(field, dictionary))
+		s.columns = append(s.columns, s.add(field, dictionary))
 	}
 	return s
 }
@@ -50,11 +53,15 @@ func NewSpec(schema *arrow.Schema, dictionary func(arrow.Field) arrow.Array) *Sp
 // Schema returns the schema that the spec describes.
 func (s *Spec) Schema() *arrow.Schema { return s.schema }
 
-func newColumnSpec(field arrow.Field, dictionary func(arrow.Field) arrow.Array) *columnSpec {
-	c := &columnSpec{field: field}
+// Columns returns the columns of the top level, as in the schema.
+func (s *Spec) Columns() []*ColumnSpec { return s.columns }
+
+func (s *Spec) add(field arrow.Field, dictionary func(arrow.Field) arrow.Array) *ColumnSpec {
+	c := &ColumnSpec{ID: s.count, Field: field}
+	s.count++
 	nested := func(fields ...arrow.Field) {
 		for _, f := range fields {
-			c.children = append(c.children, newColumnSpec(f, dictionary))
+			c.Children = append(c.Children, s.add(f, dictionary))
 		}
 	}
 	switch dt := field.Type.(type) {
@@ -80,7 +87,7 @@ func newColumnSpec(field arrow.Field, dictionary func(arrow.Field) arrow.Array) 
 	return c
 }
 
-func (c *columnSpec) setWidth(width int) {
+func (c *ColumnSpec) setWidth(width int) {
 	c.width = width
 	switch width {
 	case 4:
