@@ -67,6 +67,7 @@ var layers = []layer{
 		imports: []string{"columnar", "internal/errtext"},
 		uses:    []string{franzModule},
 		bans:    formatBans},
+	{pkg: "columnar/stream", imports: []string{"columnar"}, uses: []string{arrowModule}, bans: slices.Concat([]ban{kafkaBan}, formatBans)},
 	{pkg: "columnarschema",
 		imports: []string{"schema", "columnar", "internal/avroplan", "internal/columnset", "internal/errtext"},
 		uses:    []string{arrowModule, hambaModule, protoModule},

@@ -12,12 +12,11 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
 	"github.com/krabka-io/krabka-streams-go/columnar/kafka"
+	"github.com/krabka-io/krabka-streams-go/columnar/stream"
 )
 
 func main() {
@@ -33,36 +32,13 @@ func main() {
 
 // topology counts the visits of each user.
 func topology() (*columnar.Topology, error) {
-	mem := memory.DefaultAllocator
-	visits, err := columnar.NewJSONCodec(mem, arrow.NewSchema([]arrow.Field{
-		{Name: "user", Type: arrow.BinaryTypes.String},
-	}, nil))
-	if err != nil {
-		return nil, err
-	}
-	counts, err := columnar.NewJSONCodec(mem, nil, columnar.WithJSONKey("user"))
-	if err != nil {
-		return nil, err
-	}
-	perUser, err := columnar.NewGroupBy(mem, columnar.Grouping{
-		Keys:         []string{"user"},
-		Aggregations: []columnar.Aggregation{{Function: columnar.Count, OutputColumn: "visits"}},
-		Emit:         columnar.EmitChanges,
-	})
-	if err != nil {
-		return nil, err
-	}
-	t := columnar.NewTopology(mem)
-	source, err := t.AddSource("visits", []string{"visits"}, visits)
-	if err != nil {
-		return nil, err
-	}
-	counted, err := t.AddOperator("count", perUser, source)
-	if err != nil {
-		return nil, err
-	}
-	_, err = t.AddSink("counts", "visits-per-user", counts, counted)
-	return t, err
+	visits := stream.JSON(stream.Text("user"))
+	return stream.New().
+		From(visits, "visits").
+		Named("count").GroupBy("user").
+		Aggregate(stream.Count().As("visits")).
+		To("visits-per-user", visits.Key("user")).
+		Topology()
 }
 
 // serve counts until ctx ends.

@@ -8,27 +8,20 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/memory"
-
 	"github.com/krabka-io/krabka-streams-go/columnar"
+	"github.com/krabka-io/krabka-streams-go/columnar/stream"
 )
 
 func main() {
-	mem := memory.DefaultAllocator
-	user := arrow.Field{Name: "user", Type: arrow.BinaryTypes.String}
-	visits := must(columnar.NewJSONCodec(mem, arrow.NewSchema([]arrow.Field{user}, nil)))
-	perUser := must(columnar.NewGroupBy(mem, columnar.Grouping{
-		Keys:         []string{"user"},
-		Aggregations: []columnar.Aggregation{{Function: columnar.Count, OutputColumn: "visits"}},
-		Emit:         columnar.EmitChanges,
-	}))
-	t := columnar.NewTopology(mem)
-	source := must(t.AddSource("visits", []string{"visits"}, visits))
-	counted := must(t.AddOperator("count", perUser, source))
-	must(t.AddSink("counts", "visits-per-user", visits, counted))
+	visits := stream.JSON(stream.Text("user"))
+	chain := must(stream.New().
+		From(visits, "visits").
+		GroupBy("user").
+		Aggregate(stream.Count().As("visits")).
+		To("visits-per-user", visits).
+		Topology())
 
-	topology := must(t.Build())
+	topology := must(chain.Build())
 	defer topology.Close()
 	fetched := []columnar.ConsumedRecord{
 		{Offset: 0, Value: []byte(`{"user":"ada"}`)},

@@ -7,48 +7,22 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
 	"github.com/krabka-io/krabka-streams-go/columnar/kafka"
+	"github.com/krabka-io/krabka-streams-go/columnar/stream"
 )
 
 // bidsPerBidder counts the bids of each bidder in windows of ten seconds of
 // event time, and produces a window's count whenever it changes.
 func bidsPerBidder(n names) (*columnar.Topology, error) {
-	mem := memory.DefaultAllocator
-	bids, err := columnar.NewJSONCodec(mem, arrow.NewSchema([]arrow.Field{
-		{Name: "bidder", Type: arrow.PrimitiveTypes.Int64},
-	}, nil))
-	if err != nil {
-		return nil, err
-	}
-	counts, err := columnar.NewJSONCodec(mem, nil, columnar.WithJSONKey("bidder", columnar.WindowStartColumn))
-	if err != nil {
-		return nil, err
-	}
-	perWindow, err := columnar.NewGroupBy(mem, columnar.Grouping{
-		Keys:         []string{"bidder"},
-		Window:       10 * time.Second,
-		Aggregations: []columnar.Aggregation{{Function: columnar.Count, InputColumn: "bidder", OutputColumn: "count"}},
-		Emit:         columnar.EmitChanges,
-	})
-	if err != nil {
-		return nil, err
-	}
-	topology := columnar.NewTopology(mem)
-	source, err := topology.AddSource("bids", []string{n.bids}, bids)
-	if err != nil {
-		return nil, err
-	}
-	counted, err := topology.AddOperator("count", perWindow, source)
-	if err != nil {
-		return nil, err
-	}
-	_, err = topology.AddSink("counts", n.counts, counts, counted)
-	return topology, err
+	return stream.New().
+		From(stream.JSON(stream.Int("bidder")), n.bids).
+		Named("count").GroupBy("bidder").Tumbling(10*time.Second).
+		Aggregate(stream.Count()).
+		To(n.counts, stream.JSON().Key("bidder", columnar.WindowStartColumn)).
+		Topology()
 }
 
 // serve is the whole service: it counts until ctx ends, and leaves orderly.
