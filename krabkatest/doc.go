@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package krabkatest holds test doubles and conformance suites for programs
-// built on this module.
+// Package krabkatest tests programs that use this library, without Kafka.
+//
+// A [ColumnarTestDriver] feeds records to a topology and queues the records that
+// come out of it.
 package krabkatest
