@@ -55,3 +55,16 @@ func (e *MismatchError) Error() string {
 	}
 	return text
 }
+
+// ValueError says that a value of a column cannot be written under a schema.
+type ValueError struct {
+	Column string // path of the column, such as "order.items[].price"
+	Cause  error
+}
+
+func (e *ValueError) Error() string {
+	return fmt.Sprintf("columnarschema: column %q: %s", e.Column, textPrefix.Quote(e.Cause))
+}
+
+// Unwrap returns why the value cannot be written.
+func (e *ValueError) Unwrap() error { return e.Cause }

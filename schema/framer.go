@@ -59,6 +59,16 @@ func NewFramer[D, E any](spec FramerSpec, cache *SchemaCache, role Role, format 
 	return f, f.core.init(local, cache, role, o, &framedFormat[D, E]{format, spec.Kind == KindProtobuf})
 }
 
+// ReferencesOf returns the references that [WithReferences] among the options
+// gives, and what they refer to, dependencies first.
+func ReferencesOf(options ...SerdeOption) ([]Reference, error) {
+	var o serdeOptions
+	for _, option := range options {
+		option(&o)
+	}
+	return dependencyOrder(o.references)
+}
+
 // Role returns the part of the record that the framer is for.
 func (f *Framer[D, E]) Role() Role { return f.core.role }
 
@@ -68,12 +78,6 @@ func (f *Framer[D, E]) Subject(topic string) string { return f.core.Subject(topi
 // RegisterSubject interns the local schema for topic, to be resolved by the next
 // prewarm.
 func (f *Framer[D, E]) RegisterSubject(topic string) { f.core.RegisterSubject(topic) }
-
-// References returns what the local schema refers to, dependencies first.
-func (f *Framer[D, E]) References() []Reference {
-	references, _ := dependencyOrder(f.core.local.references) // checked by NewFramer
-	return references
-}
 
 // Writer returns what the records of topic are written with, or an
 // [*UnresolvedSubjectError].

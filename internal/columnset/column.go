@@ -44,6 +44,9 @@ func (c *Column) Children() []*Column { return c.children }
 // Len returns the number of values, those of the current row included.
 func (c *Column) Len() int { return c.length }
 
+// NullN returns the number of nulls, those of the current row included.
+func (c *Column) NullN() int { return c.nulls }
+
 // begin makes room for length values in a batch of that many rows and bytes.
 func (c *Column) begin(rows, length, size int) {
 	mem := c.room.mem
