@@ -29,3 +29,15 @@ type BatchCodec interface {
 	// with it.
 	Encode(topic string, batch arrow.RecordBatch) ([]ProduceRecord, error)
 }
+
+// SchemaCodec is a [BatchCodec] that can tell about columns before the first
+// record, so that [Topology.Build] finds what does not fit.
+type SchemaCodec interface {
+	BatchCodec
+	// Schema returns the payload columns of decoded batches, or nil where they are
+	// known only when there are records.
+	Schema() *arrow.Schema
+	// CheckSchema reports why batches of a schema, metadata columns among them,
+	// cannot be encoded.
+	CheckSchema(schema *arrow.Schema) error
+}

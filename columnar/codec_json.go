@@ -125,6 +125,17 @@ func NewJSONCodec(mem memory.Allocator, schema *arrow.Schema, options ...JSONCod
 	return c, nil
 }
 
+// Schema returns the schema that the codec decodes into, nil for a codec that
+// only encodes.
+func (c *JSONCodec) Schema() *arrow.Schema { return c.payload }
+
+// CheckSchema reports why the codec cannot encode batches of a schema: columns of
+// a type without JSON, or no column for a part of [WithJSONKey].
+func (c *JSONCodec) CheckSchema(schema *arrow.Schema) error {
+	_, err := c.encodePlan(schema)
+	return err
+}
+
 // Decode reads records into a batch with the codec's schema and the metadata
 // columns. Values that cannot be read are reported together in a
 // [DecodeError], with a [JSONError] for each.

@@ -39,22 +39,28 @@ type instance struct {
 func newInstances(nodes []*node, spares map[int]Processor, mem memory.Allocator) []instance {
 	instances := make([]instance, len(nodes))
 	for i, n := range nodes {
-		switch n.kind {
-		case operatorNode:
-			operator := n.operator.fresh()
-			instances[i] = instance{operator: operator, state: operator.keeper()}
-		case processorNode:
-			processor, ok := spares[i]
-			if !ok {
-				processor = n.newProcessor()
-			}
-			instances[i] = instanceOf(processor)
-		case joinNode:
-			join := newJoinState(n.join, mem)
-			instances[i] = instance{join: join, state: join}
+		if spare, ok := spares[i]; ok {
+			instances[i] = instanceOf(spare)
+		} else {
+			instances[i] = newInstance(n, mem)
 		}
 	}
 	return instances
+}
+
+func newInstance(n *node, mem memory.Allocator) instance {
+	switch n.kind {
+	case operatorNode:
+		operator := n.operator.fresh()
+		return instance{operator: operator, state: operator.keeper()}
+	case processorNode:
+		return instanceOf(n.newProcessor())
+	case joinNode:
+		join := newJoinState(n.join, mem)
+		return instance{join: join, state: join}
+	default:
+		return instance{}
+	}
 }
 
 // restore replaces the state of the instance, if it has any, as a pending

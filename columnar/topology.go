@@ -226,8 +226,15 @@ func (t *Topology) Validate() error {
 // Build validates the topology and returns it ready to run, with no state. It
 // may be called many times; the results share no state, and nodes that are
 // added later do not appear in them.
+//
+// Where the codec of a source is a [SchemaCodec], the names and types of columns
+// are checked through all nodes behind the source, as far as the next processor,
+// and those of the sinks. The error names each node that does not fit.
 func (t *Topology) Build() (*BuiltTopology, error) {
 	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	if err := checkColumns(t.nodes); err != nil {
 		return nil, err
 	}
 	return newBuiltTopology(t.mem, slices.Clone(t.nodes)), nil
