@@ -35,9 +35,7 @@ var knots = []knot{
 		"gather gather_nested bridge_json json_infer json_schema expression_arithmetic expression_eval",
 		"rooms that still share a package"},
 	{"columnar", "cut_reader cut_reader_end", "one reader: the cuts, and the end of their log"},
-	{"columnar", "alignment backpressure event_time group_runner group_runner_gap group_runner_outcome group_runner_txn hooks idle_time plain_state poison " +
-		"progress rebalance recovery replay restore round runner_options",
-		"methods of GroupRunner, which are to become types of their own"},
+	{"columnar", "alignment group_runner", "alignment is to become a type of its own"},
 	{"columnar/kafka", "barrier_record committed compacted_topic connection consumer cut_publisher errors gap group leadership options producer reader state_index " +
 		"state_log state_record state_store",
 		"the error types name the clients that return them"},

@@ -30,14 +30,6 @@ func (a *alignment) limit(p *logicalPartition, progress *topicProgress) int64 {
 	return math.MaxInt64
 }
 
-// firing is a barrier that fires in a round.
-type firing struct {
-	cut        BarrierCut
-	partitions []*logicalPartition
-	aligned    []*topicProgress
-	saved      []SnapshotInfo // of partitions, where the store knows positions
-}
-
 // refreshCuts takes what the barrier state topic has brought, unless a cut is
 // pending. Once it has been read, an error of the reader does not keep the
 // records waiting.
@@ -97,20 +89,6 @@ func (r *GroupRunner) reportHidden(hidden []*IncompleteReadError) {
 	r.stats.add(func(s *RuntimeStats) { s.BarrierOffsetsHidden = offsets })
 }
 
-// reportError reports an error that ends no round.
-func (r *GroupRunner) reportError(err error) {
-	r.settings.logger.Error("group runner", "error", err)
-	if r.settings.hooks.Error != nil {
-		r.settings.hooks.Error(err)
-	}
-}
-
-// involved reports whether a partition counts for barriers: an owned one, or
-// before the first assignment any.
-func (r *GroupRunner) involved(p *logicalPartition) bool {
-	return p.owned || !r.assigned
-}
-
 // align drops a pending cut that has no partition left or has waited too long,
 // and takes up the next one.
 func (r *GroupRunner) align() {
@@ -118,11 +96,12 @@ func (r *GroupRunner) align() {
 		return
 	}
 	if pending := r.alignment.pending; pending != nil {
+		reason := r.excuse(pending)
 		switch waited := time.Since(r.alignment.adopted); {
 		case len(r.participants(pending)) == 0:
-			r.setPending(nil)
-		case r.overrun(pending) != nil: // by a replay
-			r.skipCut(*pending, r.overrun(pending))
+			if reason != nil {
+				r.skipCut(*pending, reason)
+			}
 			r.setPending(nil)
 		case r.settings.alignment > 0 && waited >= r.settings.alignment:
 			r.stats.add(func(s *RuntimeStats) { s.CutsAbandoned++ })
@@ -241,9 +220,6 @@ func (r *GroupRunner) alignable(cut *publishedCut, participants []*logicalPartit
 			case !ok || !progress.known || at <= offset:
 			case at > offset+1:
 				return fmt.Errorf("%s/%d stands at offset %d, behind the cut at %d", progress.Topic, progress.Partition, at, offset)
-			case progress.last < 0 && p.replay == nil && r.shape.stateful && progress.hasCommitted:
-				return fmt.Errorf("%s/%d stands at offset %d: the store cannot tell whether the state contains a record at the cut, offset %d",
-					progress.Topic, progress.Partition, at, offset)
 			}
 		}
 	}
@@ -255,12 +231,39 @@ func (r *GroupRunner) alignable(cut *publishedCut, participants []*logicalPartit
 func (r *GroupRunner) overrun(cut *BarrierCut) error {
 	for _, p := range r.participants(cut) {
 		for _, progress := range p.inOrder() {
-			if offset, ok := cut.Offset(progress.TopicPartition); ok && progress.known && progress.last >= offset {
-				return fmt.Errorf("%s/%d has processed offset %d, behind the cut at %d", progress.Topic, progress.Partition, progress.last, offset)
+			if offset, ok := cut.Offset(progress.TopicPartition); ok && progress.contains(offset) {
+				return fmt.Errorf("%s/%d has processed offset %d, behind the cut at %d", progress.Topic, progress.Partition, progress.ceiling-1, offset)
 			}
 		}
 	}
 	return nil
+}
+
+// excuse passes the pending cut over for the partitions that cannot take it any
+// more: one that has arrived since, or of which a position became known. Their state
+// at the cut is their former owner's to have saved. It returns the last reason.
+func (r *GroupRunner) excuse(cut *BarrierCut) error {
+	var last error
+	for _, p := range r.participants(cut) {
+		for _, progress := range p.inOrder() {
+			offset, named := cut.Offset(progress.TopicPartition)
+			var reason error
+			switch at := standing(p, progress); {
+			case !named:
+				reason = fmt.Errorf("it does not name %s/%d", progress.Topic, progress.Partition)
+			case progress.contains(offset):
+				reason = fmt.Errorf("%s/%d has processed offset %d, behind the cut at %d", progress.Topic, progress.Partition, progress.ceiling-1, offset)
+			case progress.known && at > offset+1:
+				reason = fmt.Errorf("%s/%d stands at offset %d, behind the cut at %d", progress.Topic, progress.Partition, at, offset)
+			default:
+				continue
+			}
+			r.settings.logger.Warn("partition takes no part in a cut", "group", cut.Group, "epoch", cut.Epoch, "partition", p.number, "reason", reason)
+			p.lastClosed, last = cut.Epoch, reason
+			break
+		}
+	}
+	return last
 }
 
 // standing is where a topic partition stands, or where a replay takes it.

@@ -382,10 +382,11 @@ func (c *pausingConsumer) Resume(partitions []TopicPartition) {
 	c.calls = append(c.calls, "resume "+formatPartitions(partitions))
 }
 
+// A partition is paused at its cut once what it holds is half of what may be held.
 func TestPartitionIsPausedAtItsCut(t *testing.T) {
 	consumer := &pausingConsumer{}
 	consumer.add(fetch{in(0): stretch(0, 0, 3)}, fetch{}, fetch{in(1): stretch(1, 0, 1)})
-	r, _ := aligning(t, consumer, &recordingStore{}, map[int64]map[TopicPartition]int64{5: {in(0): 2, in(1): 1}})
+	r, _ := aligning(t, consumer, &recordingStore{}, map[int64]map[TopicPartition]int64{5: {in(0): 2, in(1): 1}}, WithHeldBytes(200))
 	r.OnPartitionsAssigned([]TopicPartition{in(0), in(1)})
 	for range 3 {
 		runOnce(t, r)

@@ -7,73 +7,60 @@ import (
 	"slices"
 )
 
-// bound keeps what waits for a barrier or a replay within limits: partitions
-// that wait are paused where the consumer can be, and what is too much is given
-// back to it.
-func (r *GroupRunner) bound() {
-	var pause, resume []TopicPartition
-	var queued []*topicProgress
+// bound keeps what waits for a barrier or a replay within limits. limit is the
+// offset below which records of a topic may run. Records that wait are taken from
+// the consumer up to half of the limit in bytes, so that they run at once when the
+// barrier has fired; beyond it, topics whose records would wait are paused where
+// the consumer can be, and what is too much is given back to it.
+func (o *ownership) bound(limit func(*logicalPartition, *topicProgress) int64) {
+	var waiting, queued []*topicProgress
+	var resume []*topicProgress
 	held, records := int64(0), 0
-	for _, p := range r.ordered() {
+	for _, p := range o.ordered() {
 		for _, progress := range p.inOrder() {
 			if len(progress.queue) > 0 {
 				queued = append(queued, progress)
 				held += progress.queueBytes()
 				records += len(progress.queue)
 			}
-			waits := r.waits(p, progress)
-			if waits == progress.paused || r.pauser == nil || !p.owned {
-				continue
-			}
-			progress.paused = waits
-			if waits {
-				pause = append(pause, progress.TopicPartition)
-			} else {
-				resume = append(resume, progress.TopicPartition)
+			switch waits := p.owned && progress.waits(p, limit); {
+			case waits && !progress.paused:
+				waiting = append(waiting, progress)
+			case !waits && progress.paused:
+				resume = append(resume, progress)
 			}
 		}
 	}
-	if len(resume) > 0 {
-		r.pauser.Resume(resume)
-	}
-	if len(pause) > 0 {
-		r.pauser.Pause(pause)
+	o.unpause(resume...)
+	if held > o.settings.heldBytes/2 {
+		o.setPaused(waiting, true)
 	}
 	slices.SortStableFunc(queued, func(a, b *topicProgress) int { return cmp.Compare(b.queueBytes(), a.queueBytes()) })
 	for _, progress := range queued {
-		if held <= r.settings.heldBytes {
+		if held <= o.settings.heldBytes {
 			break
 		}
 		held -= progress.queueBytes()
 		records -= len(progress.queue)
-		r.giveBack(progress)
+		o.giveBack(progress)
 	}
-	r.stats.add(func(s *RuntimeStats) { s.HeldBytes, s.HeldRecords = held, records })
+	o.stats.add(func(s *RuntimeStats) { s.HeldBytes, s.HeldRecords = held, records })
 }
 
-// waits reports whether nothing that a topic could deliver would run.
-func (r *GroupRunner) waits(p *logicalPartition, progress *topicProgress) bool {
+// waits reports whether nothing that a topic of p could deliver would run.
+func (t *topicProgress) waits(p *logicalPartition, limit func(*logicalPartition, *topicProgress) int64) bool {
 	if p.replay == nil {
-		return progress.known && progress.delivered >= r.alignment.limit(p, progress)
+		return t.known && t.delivered >= limit(p, t)
 	}
-	if len(progress.queue) == 0 {
+	if len(t.queue) == 0 {
 		return false
 	}
 	if len(p.replay.rounds) > 0 {
 		for _, one := range p.replay.rounds[0].ranges {
-			if one.topic == progress.Topic {
-				return progress.delivered >= one.end
+			if one.topic == t.Topic {
+				return t.delivered >= one.end
 			}
 		}
 	}
-	return progress.reach(0) >= p.replay.endOfReplay(progress.TopicPartition)
-}
-
-// giveBack drops what is queued of a topic, for the consumer to deliver again.
-func (r *GroupRunner) giveBack(progress *topicProgress) {
-	first := progress.queue[0].Offset
-	progress.clear()
-	progress.delivered = first
-	progress.sought = true
-	progress.misplaced = r.consumer.Seek(progress.TopicPartition, first) != nil
+	return t.reach(0) >= p.replay.endOfReplay(t.TopicPartition)
 }

@@ -280,6 +280,18 @@ func (b *BuiltTopology) RestorePartition(partition int, snapshots map[string][]b
 		}
 		p.mu.Unlock()
 	}()
+	if err := b.restoreNodes(partition, p, snapshots); err != nil {
+		return err
+	}
+	finished = true
+	p.broken = nil
+	p.commit()
+	return nil
+}
+
+// restoreNodes restores the nodes that snapshots names, as a pending change of a
+// locked partition.
+func (b *BuiltTopology) restoreNodes(partition int, p *partitionState, snapshots map[string][]byte) error {
 	byName := make(map[string]int, len(b.nodes))
 	for i, n := range b.nodes {
 		byName[n.name] = i
@@ -293,10 +305,37 @@ func (b *BuiltTopology) RestorePartition(partition int, snapshots map[string][]b
 			return &NodeError{Node: name, Partition: partition, Cause: err}
 		}
 	}
-	finished = true
-	p.broken = nil
-	p.commit()
 	return nil
+}
+
+// preparePartition returns a logical partition with the state in snapshots that is
+// not in place yet: installPartition puts it there. Empty state is a partition that
+// has not begun, which is nil.
+func (b *BuiltTopology) preparePartition(partition int, snapshots map[string][]byte) (*partitionState, error) {
+	if len(snapshots) == 0 || !b.kept {
+		return nil, nil
+	}
+	p := &partitionState{}
+	p.mu.Lock()
+	b.populate(partition, p)
+	defer p.mu.Unlock()
+	if err := b.restoreNodes(partition, p, snapshots); err != nil {
+		return nil, err
+	}
+	p.commit()
+	return p, nil
+}
+
+// installPartition makes a prepared partition the state of a logical partition,
+// in place of what it held.
+func (b *BuiltTopology) installPartition(partition int, p *partitionState) {
+	b.ReleasePartition(partition)
+	if p == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.partitions[partition] = p
 }
 
 // LateDropped returns how many rows each operator with windows has dropped as

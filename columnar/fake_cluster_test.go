@@ -198,6 +198,7 @@ type fakeMember struct {
 	assigned    bool // by Assign, outside the group
 	positions   map[TopicPartition]int64
 	paused      map[TopicPartition]bool
+	resumed     map[TopicPartition]int // polls that a resumed partition misses
 	transaction *fakeTransaction
 }
 
@@ -212,7 +213,7 @@ func (c *fakeCluster) member(id string) *fakeMember {
 	free := func(string) error { return nil }
 	return &fakeMember{
 		cluster: c, id: id, epoch: c.epochs[id], step: free, after: free, maxPoll: 20,
-		positions: map[TopicPartition]int64{}, paused: map[TopicPartition]bool{},
+		positions: map[TopicPartition]int64{}, paused: map[TopicPartition]bool{}, resumed: map[TopicPartition]int{},
 	}
 }
 
@@ -266,7 +267,8 @@ func (m *fakeMember) Seek(tp TopicPartition, offset int64) error {
 	return nil
 }
 
-// Poll runs the callbacks of a rebalance and returns some of the records.
+// Poll runs the callbacks of a rebalance and returns some of the records. Like that of
+// a real client, a pause outlives the assignment in which it began.
 func (m *fakeMember) Poll(ctx context.Context, _ time.Duration) (map[TopicPartition][]ConsumedRecord, error) {
 	if err := m.step("poll"); err != nil {
 		return nil, err
@@ -284,6 +286,10 @@ func (m *fakeMember) Poll(ctx context.Context, _ time.Duration) (map[TopicPartit
 	partitions := slices.SortedFunc(maps.Keys(m.positions), compareTopicPartitions)
 	c.rand.Shuffle(len(partitions), func(i, j int) { partitions[i], partitions[j] = partitions[j], partitions[i] })
 	for i, tp := range partitions {
+		if m.resumed[tp] > 0 {
+			m.resumed[tp]--
+			continue
+		}
 		if m.paused[tp] || (i > 0 && !m.assigned && c.rand.IntN(3) == 0) {
 			continue
 		}
@@ -343,7 +349,6 @@ func (m *fakeMember) rebalance() {
 				committed = c.logs[tp].start
 			}
 			m.positions[tp] = committed
-			delete(m.paused, tp)
 			assigned = append(assigned, tp)
 		}
 	}
@@ -446,8 +451,12 @@ func (m *fakeMember) Pause(partitions []TopicPartition) {
 	}
 }
 
+// Resume takes effect with the fetch behind the one that waits at the broker.
 func (m *fakeMember) Resume(partitions []TopicPartition) {
 	for _, tp := range partitions {
+		if m.paused[tp] {
+			m.resumed[tp] = 3
+		}
 		delete(m.paused, tp)
 	}
 }

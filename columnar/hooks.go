@@ -59,6 +59,12 @@ type RecoveryInfo struct {
 	Duration  time.Duration
 }
 
+// GapInfo describes records that were deleted before they were processed.
+type GapInfo struct {
+	Partition TopicPartition
+	From, To  int64 // the first offset that is missing, and the offset behind the last
+}
+
 // Join returns hooks that call h and then other.
 func (h Hooks) Join(other Hooks) Hooks {
 	return Hooks{

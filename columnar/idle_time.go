@@ -7,28 +7,6 @@ import (
 	"time"
 )
 
-// idleClock tells how long a partition has been without records.
-type idleClock struct {
-	since time.Time // when the latest record came, or a poll first found none
-	// from is the stream time behind the latest record, if it is known.
-	from  int64
-	known bool
-	// latest is the latest timestamp of a record, if one has come.
-	latest int64
-	come   bool
-	tried  time.Time // when the latest advance was begun
-}
-
-// touch notes that records have come.
-func (c *idleClock) touch(records []ConsumedRecord) {
-	c.since, c.known = time.Now(), false
-	for i := range records {
-		if timestamp := records[i].Timestamp; !c.come || timestamp > c.latest {
-			c.latest, c.come = timestamp, true
-		}
-	}
-}
-
 // advanceIdle moves the stream time of partitions that the polls so far have
 // found idle, each in a round of its own ahead of next.
 func (r *GroupRunner) advanceIdle(next *round) error {
@@ -44,7 +22,7 @@ func (r *GroupRunner) advanceIdle(next *round) error {
 		if !r.readToTheEnd(next.ctx, p) {
 			continue
 		}
-		rd := &round{poll: next.poll, ctx: next.ctx, producer: next.producer, started: time.Now(), advance: &to, only: p}
+		rd := &round{poll: next.poll, ctx: next.ctx, producer: next.producer, started: time.Now(), attempt: r.advanceAll, advance: &to, only: p}
 		err := r.execute(rd)
 		r.report(rd, err)
 		if err != nil {

@@ -18,9 +18,9 @@ const plainPositions = "\x00positions"
 // plainState returns the state of a partition for a store that knows no positions,
 // with those that the group has committed. Where the consumer cannot tell them when
 // the state is loaded, they are left out.
-func (r *GroupRunner) plainState(p *logicalPartition) (map[string][]byte, error) {
-	state, err := r.topology.SnapshotPartition(p.number)
-	if err != nil || r.committed == nil || !r.shape.stateful {
+func (o *ownership) plainState(p *logicalPartition) (map[string][]byte, error) {
+	state, err := o.topology.SnapshotPartition(p.number)
+	if err != nil || o.committed == nil || !o.shape.stateful {
 		return state, err
 	}
 	var positions []statefile.Position

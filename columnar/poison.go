@@ -29,23 +29,23 @@ type outcome struct {
 // runTolerant processes records of one logical partition and leaves the changes
 // of state pending. Records that fail are left out where the error policy says
 // so. After an error the partition is as it was.
-func (r *GroupRunner) runTolerant(partition int, input map[string][]ConsumedRecord) (outcome, error) {
+func (e *environment) runTolerant(partition int, input map[string][]ConsumedRecord) (outcome, error) {
 	var result outcome
 	for len(input) > 0 {
-		outputs, err := r.topology.runPartition(partition, input)
+		outputs, err := e.topology.runPartition(partition, input)
 		if err == nil {
 			result.outputs = outputs
 			break
 		}
-		if rollback := r.topology.rollbackPartition(partition); rollback != nil {
+		if rollback := e.topology.rollbackPartition(partition); rollback != nil {
 			return outcome{}, &RollbackError{Partitions: []int{partition}, Cause: errors.Join(err, rollback)}
 		}
-		if r.settings.policy.Action == ActionFail || IsRetriable(err) {
+		if e.settings.policy.Action == ActionFail || IsRetriable(err) {
 			return outcome{}, err
 		}
 		bad := named(input, err)
-		if len(bad) == 0 && r.settings.isolate {
-			if bad, err = r.search(partition, input, err); err != nil {
+		if len(bad) == 0 && e.settings.isolate {
+			if bad, err = e.search(partition, input, err); err != nil {
 				return outcome{}, err
 			}
 		}
@@ -112,16 +112,34 @@ func without(input map[string][]ConsumedRecord, bad []poisoned) map[string][]Con
 	return left
 }
 
+// included returns the records that keep selects, and records itself when that
+// is all of them.
+func included(records []ConsumedRecord, keep func(*ConsumedRecord) bool) []ConsumedRecord {
+	for i := range records {
+		if keep(&records[i]) {
+			continue
+		}
+		kept := append([]ConsumedRecord(nil), records[:i]...)
+		for j := i + 1; j < len(records); j++ {
+			if keep(&records[j]) {
+				kept = append(kept, records[j])
+			}
+		}
+		return kept
+	}
+	return records
+}
+
 // search runs parts of a failing batch, taking each run back, until it has found
 // the records that fail by themselves. A part that fails although neither of its
 // halves does is bad as a whole, and so is what is left when the search has run
 // often enough.
-func (r *GroupRunner) search(partition int, input map[string][]ConsumedRecord, cause error) ([]poisoned, error) {
+func (e *environment) search(partition int, input map[string][]ConsumedRecord, cause error) ([]poisoned, error) {
 	runs := 0
 	fails := func(part []poisoned) (failure, err error) {
 		runs++
-		_, failure = r.topology.runPartition(partition, batchOf(part))
-		if rollback := r.topology.rollbackPartition(partition); rollback != nil {
+		_, failure = e.topology.runPartition(partition, batchOf(part))
+		if rollback := e.topology.rollbackPartition(partition); rollback != nil {
 			return nil, &RollbackError{Partitions: []int{partition}, Cause: errors.Join(failure, rollback)}
 		}
 		if IsRetriable(failure) {
@@ -174,13 +192,13 @@ func batchOf(part []poisoned) map[string][]ConsumedRecord {
 }
 
 // deadLetters returns what the error policy sends for the records that it took.
-func (r *GroupRunner) deadLetters(excluded []poisoned) []ProducedToTopic {
-	if r.settings.policy.Action != ActionDeadLetter {
+func (e *environment) deadLetters(excluded []poisoned) []ProducedToTopic {
+	if e.settings.policy.Action != ActionDeadLetter {
 		return nil
 	}
 	letters := make([]ProducedToTopic, len(excluded))
 	for i, one := range excluded {
-		letters[i] = r.settings.policy.deadLetter(one.topic, one.record, one.cause)
+		letters[i] = e.settings.policy.deadLetter(one.topic, one.record, one.cause)
 	}
 	return letters
 }

@@ -101,7 +101,9 @@ func TestPartitionAssignedInThePollIsHeldAtThePendingCut(t *testing.T) {
 	}
 }
 
-func TestCallbacksDuringProcessingWaitForTheEndOfTheRound(t *testing.T) {
+// Whoever takes a partition away from outside the poll may have given it to another
+// member by now: the round that processes it commits nothing of it.
+func TestPartitionThatLeavesDuringItsRoundIsNotCommitted(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		t.Run(map[bool]string{false: "revoked", true: "lost"}[lost], func(t *testing.T) {
 			store := &recordingStore{}
@@ -129,21 +131,14 @@ func TestCallbacksDuringProcessingWaitForTheEndOfTheRound(t *testing.T) {
 			if r.Topology().HasPartition(1) {
 				t.Error("the partition is still there")
 			}
-			if !lost {
-				if diff := cmp.Diff(map[TopicPartition]int64{in(0): 2, in(1): 3}, offsets); diff != "" || err != nil {
-					t.Errorf("error %v, offsets mismatch (-want +got):\n%s", err, diff)
-				}
-				if diff := cmp.Diff(counted(3), store.states[[2]int64{1, NoEpoch}]); diff != "" {
-					t.Errorf("saved state mismatch (-want +got):\n%s", diff)
-				}
-				return
-			}
 			var rebalanced *RebalancedError
 			if !errors.As(err, &rebalanced) || !IsRetriable(err) || len(consumer.commits) != 0 {
 				t.Errorf("RunOnce = %v, %v with commits %v; want a *RebalancedError and none", offsets, err, consumer.commits)
 			}
-			if len(store.saved) != 0 {
-				t.Errorf("saves %v of a lost partition", store.saved)
+			for key, state := range store.states {
+				if len(state) != 0 {
+					t.Errorf("state %v of %v is saved, of records that are not committed", state, key)
+				}
 			}
 			consumer.add(fetch{in(0): stretch(0, 0, 2)})
 			if diff := cmp.Diff(map[TopicPartition]int64{in(0): 2}, runOnce(t, r)); diff != "" {

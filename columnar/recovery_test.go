@@ -223,7 +223,9 @@ func TestFormerOwnerCannotOverwriteState(t *testing.T) {
 		}
 		c.fill(in(0), ones(100)...)
 		frozen := c.member("frozen")
-		a := newTestRunner(t, ledgerTopology(t), frozen, frozen, options()...)
+		var reported []error
+		a := newTestRunner(t, ledgerTopology(t), frozen, frozen, append(options(),
+			WithHooks(Hooks{Error: func(err error) { reported = append(reported, err) }}))...)
 		untilDrained(t, a, c, "in")
 		c.expire(frozen)
 		c.fill(in(0), ones(50)...)
@@ -244,8 +246,8 @@ func TestFormerOwnerCannotOverwriteState(t *testing.T) {
 		// The former owner comes back and gives up what it thinks it has.
 		a.OnPartitionsRevoked([]TopicPartition{in(0)})
 		var stale *StaleOwnerError
-		if err := a.Close(); !errors.As(err, &stale) || stale.Partition != 0 {
-			t.Errorf("barrier %v: Close of the former owner = %v; want a *StaleOwnerError", barrier, err)
+		if err := a.Close(); err != nil || len(reported) != 1 || !errors.As(reported[0], &stale) || stale.Partition != 0 {
+			t.Errorf("barrier %v: Close of the former owner = %v, reported %v; want nil and a *StaleOwnerError", barrier, err, reported)
 		}
 		third := c.member("third")
 		r := newTestRunner(t, ledgerTopology(t), third, third, options()...)

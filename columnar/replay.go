@@ -6,22 +6,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"maps"
+	"time"
 )
 
 // history returns the journaled rounds between a snapshot and the committed
 // offsets. stale says that the journal holds rounds beyond them.
-func (r *GroupRunner) history(ctx context.Context, p *logicalPartition, chosen SnapshotInfo, behind bool) (rounds []*journalRound, stale bool, err error) {
+func (o *ownership) history(ctx context.Context, p *logicalPartition, chosen SnapshotInfo, behind bool) (rounds []*journalRound, stale bool, err error) {
 	if chosen.Sequence == 0 {
 		return nil, false, nil
 	}
-	if r.journal == nil {
-		if behind && r.shape.interleaved {
+	if o.journal == nil {
+		if behind && o.shape.interleaved {
 			return nil, false, &unusableSnapshotError{&ReplayError{p.number, errors.New("the store keeps no journal, which the order of several topics' records needs")}}
 		}
 		return nil, false, nil
 	}
-	encoded, err := r.journal.Rounds(ctx, p.number, chosen.Sequence)
+	encoded, err := o.journal.Rounds(ctx, p.number, chosen.Sequence)
 	if err == nil {
 		rounds, err = decodeJournal(encoded, chosen.Round)
 	}
@@ -57,22 +58,50 @@ func (r *journalRound) committed(p *logicalPartition) bool {
 	return moved
 }
 
+// beginReplay makes a loaded partition repeat its history, if there is any.
+func (o *ownership) beginReplay(p *logicalPartition, replay *replay) error {
+	committed := p.recovery.committed
+	// A topic without a record by the time of the snapshot begins where the
+	// journal saw it first.
+	var places []place
+	seen := map[string]bool{}
+	for _, round := range replay.rounds {
+		for _, one := range round.ranges {
+			placed := false
+			if replay.snapshot != nil {
+				_, placed = replay.snapshot.Positions[TopicPartition{one.topic, p.number}]
+			}
+			if progress := p.topics[one.topic]; progress != nil && !placed && !seen[one.topic] {
+				places = append(places, place{topicProgress: progress, offset: one.start, empty: true})
+			}
+			seen[one.topic] = true
+		}
+	}
+	if err := o.enter(p, step{to: replaying, replay: replay, places: places}); err != nil {
+		return err
+	}
+	if len(replay.until) == 0 && len(replay.rounds) == 0 {
+		return o.goLive(p, committed)
+	}
+	return nil
+}
+
 // repeat processes again what has been delivered of a partition's history, with
 // outputs suppressed. What it processes is committed history, so it takes effect
 // at once, whatever becomes of the round. It returns when the partition is live
 // or has to wait for more records.
-func (r *GroupRunner) repeat(p *logicalPartition) error {
+func (o *ownership) repeat(p *logicalPartition) error {
 	replay := p.replay
 	for len(replay.rounds) > 0 {
 		round := replay.rounds[0]
-		if !r.shape.interleaved {
+		if !o.shape.interleaved {
 			// Between journaled rounds of one topic, the order of the records is all
 			// the history there is.
-			if err := r.repeatBelow(p, round.starts(p.number)); err != nil {
+			if err := o.repeatBelow(p, round.starts(p.number)); err != nil {
 				return err
 			}
 		}
-		repeated, err := r.repeatRound(p, round)
+		repeated, err := o.repeatRound(p, round)
 		if err != nil || !repeated {
 			return err
 		}
@@ -80,10 +109,10 @@ func (r *GroupRunner) repeat(p *logicalPartition) error {
 		replay.transactional = round.transactional
 		p.round++
 	}
-	if r.shape.interleaved && p.snapshot.Sequence > 0 && r.journal != nil {
-		return r.endJournaled(p)
+	if o.shape.interleaved && p.snapshot.Sequence > 0 && o.journal != nil {
+		return o.endJournaled(p)
 	}
-	if err := r.repeatBelow(p, replay.until); err != nil {
+	if err := o.repeatBelow(p, replay.until); err != nil {
 		return err
 	}
 	for tp, end := range replay.until {
@@ -91,13 +120,12 @@ func (r *GroupRunner) repeat(p *logicalPartition) error {
 			return nil
 		}
 	}
-	r.finishReplay(p)
-	return nil
+	return o.finishReplay(p)
 }
 
 // endJournaled goes live behind the last journaled round. In a transaction no
 // record can have been committed behind it.
-func (r *GroupRunner) endJournaled(p *logicalPartition) error {
+func (o *ownership) endJournaled(p *logicalPartition) error {
 	replay := p.replay
 	for _, progress := range p.inOrder() {
 		left := progress.below(replay.endOfReplay(progress.TopicPartition))
@@ -106,18 +134,37 @@ func (r *GroupRunner) endJournaled(p *logicalPartition) error {
 				progress.Topic, progress.Partition, replay.until[progress.TopicPartition], left[0].Offset)}
 		}
 	}
-	r.finishReplay(p)
-	return nil
+	return o.finishReplay(p)
 }
 
-func (r *GroupRunner) finishReplay(p *logicalPartition) {
+func (o *ownership) finishReplay(p *logicalPartition) error {
 	committed := map[TopicPartition]int64{}
 	for _, progress := range p.topics {
 		if progress.hasCommitted {
 			committed[progress.TopicPartition] = progress.committed
 		}
 	}
-	r.goLive(p, committed)
+	return o.goLive(p, committed)
+}
+
+// goLive ends a replay.
+func (o *ownership) goLive(p *logicalPartition, committed map[TopicPartition]int64) error {
+	replay := p.replay
+	if err := o.enter(p, step{to: live}); err != nil {
+		return err
+	}
+	elapsed := time.Since(replay.started)
+	if replay.snapshot != nil {
+		o.stats.add(func(s *RuntimeStats) { s.Recoveries++ })
+	}
+	o.settings.logger.Info("partition recovered", "partition", p.number, "replayed", replay.records, "duration", elapsed)
+	if o.settings.hooks.Recovery != nil {
+		o.settings.hooks.Recovery(RecoveryInfo{
+			Partition: p.number, Snapshot: replay.snapshot, Committed: maps.Clone(committed),
+			Replayed: replay.records, Duration: elapsed,
+		})
+	}
+	return nil
 }
 
 // starts returns where the topics of a partition stood before a journaled round.
@@ -131,7 +178,7 @@ func (r *journalRound) starts(partition int) map[TopicPartition]int64 {
 
 // repeatRound processes a journaled round again, and reports whether all of it
 // has been delivered.
-func (r *GroupRunner) repeatRound(p *logicalPartition, round *journalRound) (bool, error) {
+func (o *ownership) repeatRound(p *logicalPartition, round *journalRound) (bool, error) {
 	input := map[string][]ConsumedRecord{}
 	for _, one := range round.ranges {
 		progress := p.topics[one.topic]
@@ -156,7 +203,7 @@ func (r *GroupRunner) repeatRound(p *logicalPartition, round *journalRound) (boo
 			input[one.topic] = records
 		}
 	}
-	if err := r.runHistory(p, input, round.advance); err != nil {
+	if err := o.runHistory(p, input, round.advance); err != nil {
 		return false, err
 	}
 	for _, one := range round.ranges {
@@ -167,7 +214,7 @@ func (r *GroupRunner) repeatRound(p *logicalPartition, round *journalRound) (boo
 }
 
 // repeatBelow processes the delivered records below an offset of each topic.
-func (r *GroupRunner) repeatBelow(p *logicalPartition, limits map[TopicPartition]int64) error {
+func (o *ownership) repeatBelow(p *logicalPartition, limits map[TopicPartition]int64) error {
 	input := map[string][]ConsumedRecord{}
 	for tp, limit := range limits {
 		if records := p.topics[tp.Topic].below(limit); len(records) > 0 {
@@ -177,7 +224,7 @@ func (r *GroupRunner) repeatBelow(p *logicalPartition, limits map[TopicPartition
 	if len(input) == 0 {
 		return nil
 	}
-	if err := r.runHistory(p, input, nil); err != nil {
+	if err := o.runHistory(p, input, nil); err != nil {
 		return err
 	}
 	for topic, records := range input {
@@ -190,50 +237,24 @@ func (r *GroupRunner) repeatBelow(p *logicalPartition, limits map[TopicPartition
 // runHistory runs records again and drops what they produce. Records that the
 // error policy took the first time, without a journal that says so, fail again
 // and are dropped again.
-func (r *GroupRunner) runHistory(p *logicalPartition, input map[string][]ConsumedRecord, advance *int64) error {
+func (o *ownership) runHistory(p *logicalPartition, input map[string][]ConsumedRecord, advance *int64) error {
 	records := 0
 	for _, of := range input {
 		records += len(of)
 	}
 	if records > 0 {
-		if _, err := r.runTolerant(p.number, input); err != nil {
+		if _, err := o.runTolerant(p.number, input); err != nil {
 			return err
 		}
 	}
 	if advance != nil {
-		if _, err := r.topology.advancePartition(p.number, *advance); err != nil {
-			return errors.Join(err, r.topology.rollbackPartition(p.number))
+		if _, err := o.topology.advancePartition(p.number, *advance); err != nil {
+			return errors.Join(err, o.topology.rollbackPartition(p.number))
 		}
 	}
-	r.topology.commitPartition(p.number)
+	o.topology.commitPartition(p.number)
 	p.dirty = true
 	p.replay.records += int64(records)
-	r.stats.add(func(s *RuntimeStats) { s.RecordsReplayed += int64(records) })
+	o.stats.add(func(s *RuntimeStats) { s.RecordsReplayed += int64(records) })
 	return nil
-}
-
-// included returns the records that keep selects, and records itself when that
-// is all of them.
-func included(records []ConsumedRecord, keep func(*ConsumedRecord) bool) []ConsumedRecord {
-	for i := range records {
-		if keep(&records[i]) {
-			continue
-		}
-		kept := append([]ConsumedRecord(nil), records[:i]...)
-		for j := i + 1; j < len(records); j++ {
-			if keep(&records[j]) {
-				kept = append(kept, records[j])
-			}
-		}
-		return kept
-	}
-	return records
-}
-
-// endOfReplay returns up to which offset records of a topic are history.
-func (r *replay) endOfReplay(tp TopicPartition) int64 {
-	if end, ok := r.until[tp]; ok {
-		return end
-	}
-	return math.MinInt64
 }

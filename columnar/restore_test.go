@@ -314,3 +314,111 @@ func TestRestoreAfterCloseIsRefused(t *testing.T) {
 		t.Errorf("RestoreToEpoch = %v; want %v", err, ErrRunnerClosed)
 	}
 }
+
+// When one partition cannot be restored, none has been: state, positions and
+// commits are what they were.
+func TestRestoreThatFailsForOnePartitionChangesNone(t *testing.T) {
+	c := clusterOf(t, map[string]int{"in": 2})
+	store := NewFileStateStore(t.TempDir())
+	for partition := range 2 {
+		c.fill(in(partition), ones(3)...)
+	}
+	cut := c.cut("audit", 5, "in")
+	for partition, state := range []string{"ada=3", "no ledger"} {
+		info := SnapshotInfo{
+			Partition: partition, Epoch: 5, Group: "audit", Generation: claim(t, store, partition), Confirmed: true,
+			Positions: map[TopicPartition]int64{in(partition): cut[in(partition)]}, Layout: map[string]string{"ledger": processorLayout},
+		}
+		if _, err := store.SaveSnapshot(t.Context(), info, map[string][]byte{"ledger": []byte(state)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for partition := range 2 {
+		c.fill(in(partition), ones(7)...)
+	}
+	m := c.member("member")
+	r := newTestRunner(t, ledgerTopology(t), m, m, WithStateStore(store), WithMissingState(MissingStateRebuild),
+		WithBarrierGroup("audit", newReader(t, c.member("cuts"), 1)), WithUncoveredState())
+	m.maxPoll = 2
+	runOnce(t, r)
+	before := maps.Clone(c.committed)
+	if _, err := r.RestoreToEpoch(t.Context(), 5); err == nil || !strings.Contains(err.Error(), `ledger line "no"`) {
+		t.Fatalf("RestoreToEpoch = %v; want the error of partition 1", err)
+	}
+	if diff := cmp.Diff(before, c.committed); diff != "" {
+		t.Errorf("committed offsets mismatch (-want +got):\n%s", diff)
+	}
+	untilDrained(t, r, c, "in")
+	for partition := range 2 {
+		if got := ledgerState(t, r, partition); got != "ada=10" {
+			t.Errorf("state of partition %d %q; want ada=10", partition, got)
+		}
+	}
+}
+
+// A group that was deleted and made anew takes its epochs again: the snapshot of
+// the first life is not that of the cut of the second.
+func TestRestoreRefusesTheSnapshotOfAnEarlierGroup(t *testing.T) {
+	store := NewFileStateStore(t.TempDir())
+	info := SnapshotInfo{Epoch: 2, Group: "audit", Generation: claim(t, store, 0), Confirmed: true, Positions: map[TopicPartition]int64{in(0): 3}}
+	if _, err := store.SaveSnapshot(t.Context(), info, counted(3)); err != nil {
+		t.Fatal(err)
+	}
+	r, _ := aligning(t, &scriptedConsumer{}, store, map[int64]map[TopicPartition]int64{2: {in(0): 9}})
+	_, err := r.RestoreToEpoch(t.Context(), 2)
+	var missing *MissingSnapshotError
+	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "the stored snapshot stands at in/0:3, and the cut is at offset 9 of in/0") {
+		t.Errorf("RestoreToEpoch = %v; want a *MissingSnapshotError that says why", err)
+	}
+	if _, err := r.RestoreToLatestCut(t.Context()); !errors.As(err, &missing) {
+		t.Errorf("RestoreToLatestCut = %v; want a *MissingSnapshotError", err)
+	}
+}
+
+// The snapshot of a barrier whose round did not commit is refused before the
+// assignment as it is behind it.
+func TestRestoreRefusesABarrierThatDidNotCommit(t *testing.T) {
+	for _, assigned := range []bool{false, true} {
+		c := clusterOf(t, map[string]int{"in": 1})
+		directory := t.TempDir()
+		options := func() []GroupRunnerOption {
+			return []GroupRunnerOption{WithStateStore(NewFileStateStore(directory)), WithBarrierGroup("audit", newReader(t, c.member("cuts"), 1))}
+		}
+		m := c.member("member")
+		r := newTestRunner(t, ledgerTopology(t), m, m, options()...)
+		c.fill(in(0), ones(5)...)
+		untilDrained(t, r, c, "in")
+		c.fill(in(0), ones(5)...)
+		c.cut("audit", 6, "in")
+		m.maxPoll = 100
+		m.step = func(op string) error {
+			if op == "send offsets" {
+				m.step = func(string) error { return errKilled }
+				return errKilled
+			}
+			return nil
+		}
+		if _, err := r.RunOnceTransactional(t.Context(), 0); !errors.Is(err, errKilled) {
+			t.Fatalf("RunOnceTransactional = %v", err)
+		}
+		c.expire(m)
+		next := c.member("member")
+		s := newTestRunner(t, ledgerTopology(t), next, next, options()...)
+		if assigned {
+			next.maxPoll = 1
+			runOnce(t, s)
+		}
+		_, err := s.RestoreToEpoch(t.Context(), 6)
+		if !errors.As(err, new(*MissingSnapshotError)) {
+			t.Errorf("assigned %v: RestoreToEpoch = %v; want a *MissingSnapshotError", assigned, err)
+		}
+		for !c.drained("in") {
+			if _, err := s.RunOnceTransactional(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := len(c.values("out")); got != 10 {
+			t.Errorf("assigned %v: %d outputs for 10 records", assigned, got)
+		}
+	}
+}

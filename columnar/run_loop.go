@@ -14,8 +14,8 @@ import (
 // When ctx ends, a round that has polled may finish within the time of
 // [WithCloseTimeout]. A round that failed and may be tried again is followed by a
 // pause, which [WithBackoff] sets; any other error ends Run. Run returns nil when
-// ctx ended or the runner was closed, and what went wrong otherwise, joined with
-// the error of the close.
+// ctx ended or the runner was closed meanwhile, and what went wrong otherwise, joined
+// with the error of the close. A runner that has ended returns [ErrRunnerClosed].
 func (r *GroupRunner) Run(ctx context.Context) error {
 	producer, _ := r.producer.(TransactionalProducer)
 	work, cut := context.WithCancel(context.WithoutCancel(ctx))
@@ -30,6 +30,9 @@ func (r *GroupRunner) Run(ctx context.Context) error {
 		}
 	})()
 	backoff := r.settings.minBackoff
+	if r.isClosing() {
+		return ErrRunnerClosed
+	}
 	for ctx.Err() == nil {
 		_, err := r.runRound(ctx, work, r.settings.pollTimeout, producer)
 		switch {
@@ -38,7 +41,7 @@ func (r *GroupRunner) Run(ctx context.Context) error {
 			continue
 		case errors.Is(err, ErrRunnerClosed):
 			return nil
-		case ctx.Err() != nil && errors.Is(err, ctx.Err()), r.isClosing() && errors.Is(err, context.Canceled):
+		case r.ended(ctx, err):
 			return r.Close()
 		case !r.mayRetry(err):
 			return errors.Join(err, r.Close())
@@ -52,6 +55,17 @@ func (r *GroupRunner) Run(ctx context.Context) error {
 		backoff = min(2*backoff, r.settings.maxBackoff)
 	}
 	return r.Close()
+}
+
+// ended reports whether an error of a round is that of the end of Run's context, or
+// of a Close, and nothing else has gone wrong for good.
+func (r *GroupRunner) ended(ctx context.Context, err error) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.terminal != nil {
+		return false
+	}
+	return ctx.Err() != nil && errors.Is(err, ctx.Err()) || r.closing && errors.Is(err, context.Canceled)
 }
 
 // isClosing reports whether Close has been called.
@@ -121,10 +135,8 @@ func (r *GroupRunner) close() error {
 		if p.owned && p.live() && r.terminal == nil {
 			errs = append(errs, r.saveOutsideBarriers(ctx, p))
 		}
-		r.topology.ReleasePartition(p.number)
 	}
-	clear(r.partitions)
-	clear(r.restored)
+	errs = append(errs, r.dropAll())
 	r.closed = true
 	errs = append(errs, r.topology.Close())
 	return errors.Join(errs...)

@@ -201,8 +201,8 @@ func TestCloseCutsAPollShortAndWaitsForARound(t *testing.T) {
 		if len(store.loaded) != 2 {
 			t.Errorf("loads %v; want none after Close", store.loaded)
 		}
-		if err := r.Run(t.Context()); err != nil {
-			t.Errorf("Run after Close = %v; want nil", err)
+		if err := r.Run(t.Context()); !errors.Is(err, ErrRunnerClosed) {
+			t.Errorf("Run after Close = %v; want %v", err, ErrRunnerClosed)
 		}
 	})
 }
@@ -364,4 +364,48 @@ func TestRunnerOptionsReachTheirPlaces(t *testing.T) {
 	if stats := r.Stats(); stats.Rounds != 1 || stats.RoundsFailed != 1 || stats.EmptyRounds != 1 || stats.LongestRound <= 0 {
 		t.Errorf("stats %+v; want one round of each kind", stats)
 	}
+}
+
+// The end of the context does not hide that the round could not be taken back.
+func TestRunReturnsWhatWentWrongBehindTheEndOfItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	consumer := &scriptedConsumer{}
+	consumer.add(fetch{in(0): rows(0, 0, "ada 1")}, fetch{in(0): rows(0, 1, "ada 1")})
+	topology := through(t, "unreversible", func() Processor { return &unreversible{*newLedger().(*ledger)} }, "in")
+	sends := 0
+	producer := producerFunc(func(_ string, _ ProduceRecord, done func(error)) {
+		if sends++; sends == 2 {
+			cancel()
+			return
+		}
+		done(nil)
+	})
+	r := newTestRunner(t, topology, consumer, producer, WithCloseTimeout(0))
+	if err := r.Run(ctx); !errors.Is(err, errUnreversible) {
+		t.Errorf("Run = %v; want %v", err, errUnreversible)
+	}
+}
+
+// Close ends also the poll of a round that has not begun to poll yet.
+func TestCloseEndsAPollThatIsAboutToBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan error, 1)
+		cuts := &scriptedConsumer{}
+		var r *GroupRunner
+		cuts.onPoll = func(context.Context) error {
+			cuts.onPoll = nil
+			go func() { closed <- r.Close() }()
+			synctest.Wait()
+			return nil
+		}
+		consumer := &waitingConsumer{}
+		r = newTestRunner(t, countingTopology(t), consumer, &recordingProducer{}, WithBarrierGroup("audit", newReader(t, cuts, 1)))
+		began := time.Now()
+		if _, err := r.RunOnce(t.Context(), time.Hour); !errors.Is(err, ErrRunnerClosed) {
+			t.Errorf("RunOnce = %v; want %v", err, ErrRunnerClosed)
+		}
+		if err := <-closed; err != nil || time.Since(began) > time.Second {
+			t.Errorf("Close = %v after %v; want nil at once", err, time.Since(began))
+		}
+	})
 }

@@ -13,6 +13,11 @@ import (
 // ErrRunnerClosed is returned by a [GroupRunner] that was closed.
 var ErrRunnerClosed = errors.New("columnar: the group runner is closed")
 
+// terminalError marks an error after which no further round runs.
+type terminalError struct{ error }
+
+func (e *terminalError) Unwrap() error { return e.error }
+
 // MissingStateError says that a partition cannot go on where its group has
 // committed, because no stored state leads there. What is allowed instead is set
 // with [WithMissingState].

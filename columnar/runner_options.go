@@ -3,109 +3,13 @@
 package columnar
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
-	"runtime"
 	"time"
-)
-
-const (
-	// DefaultSnapshotInterval is how often a changed partition's state is saved
-	// outside barriers.
-	DefaultSnapshotInterval = 30 * time.Second
-	// DefaultHeldBytes is how much may wait in memory for a barrier.
-	DefaultHeldBytes = 64 << 20
-	// DefaultAlignmentDeadline is how long a runner waits for every partition to
-	// reach a cut.
-	DefaultAlignmentDeadline = 5 * time.Minute
-	// DefaultPollTimeout is how long a poll of [GroupRunner.Run] waits for
-	// records.
-	DefaultPollTimeout = 250 * time.Millisecond
-	// DefaultMinBackoff is the first pause of [GroupRunner.Run] after a round
-	// that failed and may be tried again.
-	DefaultMinBackoff = 100 * time.Millisecond
-	// DefaultMaxBackoff is the longest such pause.
-	DefaultMaxBackoff = 10 * time.Second
-	// DefaultCloseTimeout is how long [GroupRunner.Close] lets a round finish.
-	DefaultCloseTimeout = 30 * time.Second
-)
-
-// MissingStatePolicy says what a runner does with a partition whose group has
-// committed offsets and whose state is not in the store.
-type MissingStatePolicy int
-
-const (
-	// MissingStateFail returns a [*MissingStateError].
-	MissingStateFail MissingStatePolicy = iota
-	// MissingStateRebuild processes the partition's log from its start up to the
-	// committed offsets, with outputs suppressed. A log that does not start at
-	// offset 0 has lost records: that is a [*MissingStateError].
-	MissingStateRebuild
-	// MissingStateRebuildAvailable is MissingStateRebuild from the first offset
-	// that the log still holds.
-	MissingStateRebuildAvailable
-	// MissingStateEmpty goes on from the committed offsets with empty state.
-	MissingStateEmpty
 )
 
 // GroupRunnerOption configures a [GroupRunner].
 type GroupRunnerOption func(*GroupRunner)
-
-// runnerSettings is what the options of a runner set.
-type runnerSettings struct {
-	policy   ErrorPolicy
-	isolate  bool
-	store    StateStore
-	metrics  *Metrics
-	hooks    Hooks
-	logger   *slog.Logger
-	barrier  string
-	cuts     *CutReader
-	listener BarrierListener
-	problems []error // of the options themselves
-
-	barrierSet bool
-
-	parallelism      int
-	maxInFlight      int
-	pollRecords      int
-	snapshotInterval time.Duration
-	missingState     MissingStatePolicy
-	outOfRange       OutOfRangePolicy
-	strictSnapshots  bool
-	allowUnmapped    bool
-	allowUncovered   bool
-	allowGrowth      bool
-	heldBytes        int64
-	alignment        time.Duration
-	newestCut        bool
-	idleTimeout      time.Duration
-
-	pollTimeout  time.Duration
-	minBackoff   time.Duration
-	maxBackoff   time.Duration
-	closeTimeout time.Duration
-}
-
-func defaultRunnerSettings() runnerSettings {
-	return runnerSettings{
-		policy:           FailPolicy(),
-		store:            NoStateStore(),
-		metrics:          NewMetrics(),
-		logger:           slog.New(slog.DiscardHandler),
-		parallelism:      runtime.GOMAXPROCS(0),
-		maxInFlight:      DefaultMaxInFlight,
-		snapshotInterval: DefaultSnapshotInterval,
-		heldBytes:        DefaultHeldBytes,
-		alignment:        DefaultAlignmentDeadline,
-		pollTimeout:      DefaultPollTimeout,
-		minBackoff:       DefaultMinBackoff,
-		maxBackoff:       DefaultMaxBackoff,
-		closeTimeout:     DefaultCloseTimeout,
-	}
-}
 
 // WithErrorPolicy sets what happens to records that fail. The default is
 // [FailPolicy].
@@ -318,48 +222,14 @@ func WithCloseTimeout(timeout time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.closeTimeout = timeout }
 }
 
-func (s *runnerSettings) problem(text string) {
-	s.problems = append(s.problems, errors.New(text))
-}
-
-// validate returns everything that is wrong with the settings.
-func (s *runnerSettings) validate() error {
-	errs := []error{s.policy.validate()}
-	if s.barrierSet && (s.barrier == "" || s.cuts == nil) {
-		errs = append(errs, errors.New("a barrier group needs both a name and a cut reader"))
-	}
-	if s.listener != nil && !s.barrierSet {
-		errs = append(errs, errors.New("a barrier listener requires a barrier group"))
-	}
-	errs = append(errs, s.problems...)
-	for _, check := range []struct {
-		wrong bool
-		text  string
-	}{
-		{s.parallelism < 1, fmt.Sprintf("parallelism of %d partitions", s.parallelism)},
-		{s.maxInFlight < 1, fmt.Sprintf("%d records in flight", s.maxInFlight)},
-		{s.snapshotInterval < 0, fmt.Sprintf("snapshot interval %v is negative", s.snapshotInterval)},
-		{s.missingState < MissingStateFail || s.missingState > MissingStateEmpty, fmt.Sprintf("unknown missing state policy %d", s.missingState)},
-		{s.outOfRange < OutOfRangeFail || s.outOfRange > OutOfRangeLatest, fmt.Sprintf("unknown out of range policy %d", s.outOfRange)},
-		{s.heldBytes < 1, fmt.Sprintf("%d held bytes", s.heldBytes)},
-		{s.alignment < 0, fmt.Sprintf("alignment deadline %v is negative", s.alignment)},
-		{s.pollTimeout < 0, fmt.Sprintf("poll timeout %v is negative", s.pollTimeout)},
-		{s.minBackoff <= 0 || s.maxBackoff < s.minBackoff, fmt.Sprintf("back-off from %v to %v", s.minBackoff, s.maxBackoff)},
-		{s.idleTimeout < 0, fmt.Sprintf("idle timeout %v is negative", s.idleTimeout)},
-		{s.closeTimeout < 0, fmt.Sprintf("close timeout %v is negative", s.closeTimeout)},
-	} {
-		if check.wrong {
-			errs = append(errs, errors.New(check.text))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// isAbsent reports whether an interface holds no value or a nil pointer.
-func isAbsent(value any) bool {
-	if value == nil {
-		return true
-	}
-	v := reflect.ValueOf(value)
-	return v.Kind() == reflect.Pointer && v.IsNil()
+// WithOutOfRange sets what happens to a partition whose next records were
+// deleted. The default is [OutOfRangeFail]. The other policies keep the state,
+// which then lacks those records, commit the offset behind them, and report the
+// gap through [Hooks] and [RuntimeStats].
+//
+// An offset behind the end of the log is an error under each policy: the log has
+// lost records that were processed, or the topic is another one of the same
+// name, so that no state fits it.
+func WithOutOfRange(policy OutOfRangePolicy) GroupRunnerOption {
+	return func(r *GroupRunner) { r.settings.outOfRange = policy }
 }

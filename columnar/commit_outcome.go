@@ -12,28 +12,35 @@ import (
 
 var errForeignCommit = errors.New("columnar: the group's offsets were moved by somebody else")
 
-// unsettled is what a round has left of its transaction. The round itself has
-// been taken back, and no other runs before this is settled.
-type unsettled struct {
-	open    bool  // an abort has not got through
-	unknown error // the commit that may have taken effect; nil when none was tried
-	// offsets tell what became of the commit: those that it moves.
-	offsets map[TopicPartition]int64
-	// notes tell it instead, of a commit that moves no offset.
-	notes map[TopicPartition]string
+// commit commits the offsets of a round. An advance of time that produces nothing
+// has nothing to commit.
+func (c *committer) commit(rd *round) error {
+	if rd.advance != nil && len(rd.outputs) == 0 {
+		return nil
+	}
+	if rd.producer == nil {
+		if len(rd.offsets) == 0 {
+			return nil
+		}
+		if err := c.consumer.CommitOffsets(rd.ctx, maps.Clone(rd.offsets)); err != nil {
+			return textPrefix.Wrap(err, "committing offsets")
+		}
+		return nil
+	}
+	return c.commitTransaction(rd)
 }
 
 // commitTransaction ends the transaction of a round. When it is not known how it
 // ended, the committed offsets tell.
-func (r *GroupRunner) commitTransaction(rd *round) error {
+func (c *committer) commitTransaction(rd *round) error {
 	if len(rd.offsets) > 0 {
-		if err := r.sendOffsets(rd); err != nil {
+		if err := c.sendOffsets(rd); err != nil {
 			return textPrefix.Wrap(err, "sending offsets")
 		}
 	}
 	err := commitTransaction(rd.ctx, rd.producer)
 	if err == nil {
-		r.open = false
+		c.open = false
 		return nil
 	}
 	err = textPrefix.Wrap(err, "committing")
@@ -41,25 +48,25 @@ func (r *GroupRunner) commitTransaction(rd *round) error {
 		return err
 	}
 	rd.unknown = err
-	if !r.leavesTrace(rd) {
+	if !c.leavesTrace(rd) {
 		if errors.As(err, new(*CommitUnknownError)) {
-			r.open, rd.aborted = false, true
+			c.open, rd.aborted = false, true
 			ctx, cancel := settling(rd.ctx)
 			defer cancel()
-			return r.giveUp(errors.Join(err, abortTransaction(ctx, rd.producer)))
+			return c.giveUp(errors.Join(err, abortTransaction(ctx, rd.producer)))
 		}
 		return err
 	}
-	return r.lookUp(rd)
+	return c.lookUp(rd)
 }
 
 // leavesTrace reports whether what the group has committed tells later whether a
 // round's transaction took effect.
-func (r *GroupRunner) leavesTrace(rd *round) bool {
+func (c *committer) leavesTrace(rd *round) bool {
 	if rd.advance != nil {
 		return len(rd.notes) > 0
 	}
-	return r.committed != nil
+	return c.committed != nil
 }
 
 // hasNoEffect reports whether an error of a commit says that nothing of the
@@ -71,26 +78,26 @@ func hasNoEffect(err error) bool {
 // lookUp finds out whether the commit of a round took effect. The round fails
 // when it did not, and also when nobody can tell yet: then the next round asks
 // again.
-func (r *GroupRunner) lookUp(rd *round) error {
-	r.stats.add(func(s *RuntimeStats) { s.CommitsUnknown++ })
+func (c *committer) lookUp(rd *round) error {
+	c.stats.add(func(s *RuntimeStats) { s.CommitsUnknown++ })
 	ctx, cancel := settling(rd.ctx)
 	defer cancel()
-	r.open, rd.aborted = false, true
+	c.open, rd.aborted = false, true
 	u := &unsettled{open: true, unknown: rd.unknown, offsets: map[TopicPartition]int64{}}
 	if rd.advance != nil {
 		u.offsets, u.notes = rd.offsets, rd.notes
 	}
 	for tp, offset := range rd.offsets {
-		if progress := r.partitions[tp.Partition].topics[tp.Topic]; !progress.hasCommitted || offset != progress.committed {
+		if progress := c.progress(tp); !progress.hasCommitted || offset != progress.committed {
 			u.offsets[tp] = offset
 		}
 	}
-	happened, err := r.findOut(ctx, rd.producer, u)
+	happened, err := c.findOut(ctx, rd.producer, u)
 	switch {
 	case err != nil && !errors.Is(err, errForeignCommit):
-		r.unsettled = u
+		c.keepUnsettled(u)
 	case err != nil:
-		return r.rebuild(u, errors.Join(u.unknown, err))
+		return c.rebuild(u, errors.Join(u.unknown, err))
 	case happened:
 		return nil
 	}
@@ -100,7 +107,7 @@ func (r *GroupRunner) lookUp(rd *round) error {
 // findOut ends a transaction for good, and learns from the committed offsets
 // whether its commit took effect. The abort comes first, so that the offsets
 // cannot change afterwards.
-func (r *GroupRunner) findOut(ctx context.Context, producer TransactionalProducer, u *unsettled) (happened bool, err error) {
+func (c *committer) findOut(ctx context.Context, producer TransactionalProducer, u *unsettled) (happened bool, err error) {
 	if u.open {
 		if err := abortTransaction(ctx, producer); err != nil {
 			return false, textPrefix.Wrap(err, "aborting")
@@ -111,9 +118,9 @@ func (r *GroupRunner) findOut(ctx context.Context, producer TransactionalProduce
 		return false, nil
 	}
 	if u.notes != nil {
-		return r.findNotes(ctx, u)
+		return c.findNotes(ctx, u)
 	}
-	committed, err := r.committed.Committed(ctx, slices.SortedFunc(maps.Keys(u.offsets), compareTopicPartitions))
+	committed, err := c.committed.Committed(ctx, slices.SortedFunc(maps.Keys(u.offsets), compareTopicPartitions))
 	if err != nil {
 		return false, textPrefix.Wrap(err, "committed offsets")
 	}
@@ -133,8 +140,8 @@ func (r *GroupRunner) findOut(ctx context.Context, producer TransactionalProduce
 }
 
 // findNotes is findOut by the notes beside the committed offsets.
-func (r *GroupRunner) findNotes(ctx context.Context, u *unsettled) (happened bool, err error) {
-	notes, err := r.noter.CommittedNotes(ctx, slices.SortedFunc(maps.Keys(u.notes), compareTopicPartitions))
+func (c *committer) findNotes(ctx context.Context, u *unsettled) (happened bool, err error) {
+	notes, err := c.noter.CommittedNotes(ctx, slices.SortedFunc(maps.Keys(u.notes), compareTopicPartitions))
 	if err != nil {
 		return false, textPrefix.Wrap(err, "notes of committed offsets")
 	}
@@ -146,25 +153,21 @@ func (r *GroupRunner) findNotes(ctx context.Context, u *unsettled) (happened boo
 
 // settleTransaction settles what an earlier round has left. A commit that took
 // effect after all makes its partitions recover.
-func (r *GroupRunner) settleTransaction(ctx context.Context) error {
-	u := r.unsettled
+func (c *committer) settleTransaction(ctx context.Context) error {
+	u := c.unsettled
 	if u == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	happened, err := r.findOut(ctx, r.producer.(TransactionalProducer), u)
+	happened, err := c.findOut(ctx, c.producer.(TransactionalProducer), u)
 	if err != nil && !errors.Is(err, errForeignCommit) {
 		return errors.Join(u.unknown, err)
 	}
-	r.unsettled = nil
-	for _, p := range r.ordered() {
-		for _, progress := range p.inOrder() {
-			r.returnToCommitted(progress, true)
-		}
-	}
+	c.keepUnsettled(nil)
+	c.rewindAll(true)
 	if happened || err != nil {
-		return r.rebuild(u, nil)
+		return c.rebuild(u, nil)
 	}
 	return nil
 }
@@ -172,52 +175,57 @@ func (r *GroupRunner) settleTransaction(ctx context.Context) error {
 // leaveOpen keeps a failed round's transaction, whose abort did not get through,
 // for the next round to abort. With a commit in it that nobody can look up, no
 // round may follow.
-func (r *GroupRunner) leaveOpen(rd *round, err error) error {
+func (c *committer) leaveOpen(rd *round, err error) error {
 	if rd.unknown != nil {
-		return r.giveUp(err)
+		return c.giveUp(err)
 	}
-	r.unsettled = &unsettled{open: true}
+	c.keepUnsettled(&unsettled{open: true})
 	return err
 }
 
 // rebuild makes the partitions of a commit recover from the committed offsets
 // before anything else runs, and returns err. State that nothing can be rebuilt
 // from ends the runner.
-func (r *GroupRunner) rebuild(u *unsettled, err error) error {
-	if r.shape.stateful && r.snapshots == nil {
-		return r.giveUp(textPrefix.Wrap(u.unknown, "the store cannot tell where its state stands"))
+func (c *committer) rebuild(u *unsettled, err error) error {
+	if c.shape.stateful && c.snapshots == nil {
+		return c.giveUp(textPrefix.Wrap(u.unknown, "the store cannot tell where its state stands"))
 	}
 	for tp := range u.offsets {
-		p := r.partitions[tp.Partition]
+		p := c.partitions[tp.Partition]
 		if p == nil {
 			continue
 		}
 		for _, progress := range p.topics {
 			progress.hasCommitted = false
 		}
-		p.recovery, p.replay = &recovery{started: time.Now(), again: true}, nil
-	}
-	return err
-}
-
-// giveUp ends the runner without saving state of which nobody knows whether it
-// was committed.
-func (r *GroupRunner) giveUp(err error) error {
-	r.terminal = err
-	r.dropState()
-	return err
-}
-
-// mayStand reports whether the state of a partition, without the position it
-// stands for, can be what the group has committed.
-func (r *GroupRunner) mayStand(p *logicalPartition) bool {
-	if r.unsettled == nil {
-		return true
-	}
-	for tp := range r.unsettled.offsets {
-		if tp.Partition == p.number {
-			return false
+		if p.phase == arriving {
+			p.recovery.again = true
+			continue
+		}
+		if failed := c.enter(p, step{to: arriving, recovery: &recovery{started: time.Now(), again: true}}); failed != nil {
+			return &terminalError{errors.Join(err, failed)}
 		}
 	}
-	return true
+	return err
 }
+
+// keepUnsettled keeps what a round has left of its transaction; nil for nothing. The state
+// of the partitions that the commit moves is in doubt meanwhile.
+func (c *committer) keepUnsettled(u *unsettled) {
+	c.unsettled = u
+	for _, p := range c.partitions {
+		p.doubt = nil
+	}
+	if u == nil {
+		return
+	}
+	for tp := range u.offsets {
+		if p := c.partitions[tp.Partition]; p != nil {
+			p.doubt = u.unknown
+		}
+	}
+}
+
+// giveUp makes an error terminal, after a commit of which nobody can learn whether
+// it took effect: state is not saved.
+func (c *committer) giveUp(err error) error { return &terminalError{err} }

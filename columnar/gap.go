@@ -8,43 +8,10 @@ import (
 	"time"
 )
 
-// OutOfRangePolicy says what a runner does with a partition whose log has lost
-// the records that are next, because they were deleted before they were
-// processed.
-type OutOfRangePolicy int
-
-const (
-	// OutOfRangeFail returns the [*OffsetOutOfRangeError]. The runner stays where
-	// it is, and so does the group.
-	OutOfRangeFail OutOfRangePolicy = iota
-	// OutOfRangeEarliest goes on at the first record that is left.
-	OutOfRangeEarliest
-	// OutOfRangeLatest goes on behind the last record.
-	OutOfRangeLatest
-)
-
-// WithOutOfRange sets what happens to a partition whose next records were
-// deleted. The default is [OutOfRangeFail]. The other policies keep the state,
-// which then lacks those records, commit the offset behind them, and report the
-// gap through [Hooks] and [RuntimeStats].
-//
-// An offset behind the end of the log is an error under each policy: the log has
-// lost records that were processed, or the topic is another one of the same
-// name, so that no state fits it.
-func WithOutOfRange(policy OutOfRangePolicy) GroupRunnerOption {
-	return func(r *GroupRunner) { r.settings.outOfRange = policy }
-}
-
-// GapInfo describes records that were deleted before they were processed.
-type GapInfo struct {
-	Partition TopicPartition
-	From, To  int64 // the first offset that is missing, and the offset behind the last
-}
-
 // passGaps takes partitions over offsets that their logs have lost, where the
 // policy allows it, and returns what is left of the error of a poll.
-func (r *GroupRunner) passGaps(ctx context.Context, err error) error {
-	if r.settings.outOfRange == OutOfRangeFail {
+func (o *ownership) passGaps(ctx context.Context, err error) error {
+	if o.settings.outOfRange == OutOfRangeFail {
 		return err
 	}
 	outside, others := outOfRange(err)
@@ -52,15 +19,15 @@ func (r *GroupRunner) passGaps(ctx context.Context, err error) error {
 		return err // the gaps are reported again
 	}
 	for _, one := range outside {
-		p := r.partitions[one.Partition.Partition]
-		if p == nil || p.recovery != nil || p.topics[one.Partition.Topic] == nil {
+		p := o.partitions[one.Partition.Partition]
+		if p == nil || !p.ready() || p.topics[one.Partition.Topic] == nil {
 			continue // reported again once the partition stands
 		}
 		if p.replay != nil {
 			return err // history is missing, not news
 		}
 		target := one.Start
-		if r.settings.outOfRange == OutOfRangeLatest {
+		if o.settings.outOfRange == OutOfRangeLatest {
 			target = one.End
 		}
 		if one.Start < 0 || one.End < 0 || one.Offset > one.End {
@@ -70,7 +37,7 @@ func (r *GroupRunner) passGaps(ctx context.Context, err error) error {
 		if progress.delivered != one.Offset || target <= one.Offset {
 			continue // sought elsewhere since
 		}
-		if err := r.passGap(ctx, p, progress, target); err != nil {
+		if err := o.passGap(ctx, p, progress, target); err != nil {
 			return err
 		}
 	}
@@ -80,9 +47,9 @@ func (r *GroupRunner) passGaps(ctx context.Context, err error) error {
 // passGap makes target the next offset of a partition. Recovery cannot read what
 // lies before it, so the state is saved with that position before it is
 // committed.
-func (r *GroupRunner) passGap(ctx context.Context, p *logicalPartition, progress *topicProgress, target int64) error {
+func (o *ownership) passGap(ctx context.Context, p *logicalPartition, progress *topicProgress, target int64) error {
 	gap := GapInfo{Partition: progress.TopicPartition, From: progress.delivered, To: target}
-	if r.snapshots != nil && r.shape.stateful {
+	if o.snapshots != nil && o.shape.stateful {
 		if len(progress.queue) > 0 {
 			// Records in front of the gap wait for a barrier: the state is saved as
 			// soon as they have been processed.
@@ -90,12 +57,12 @@ func (r *GroupRunner) passGap(ctx context.Context, p *logicalPartition, progress
 		} else {
 			positions := p.positions()
 			positions[progress.TopicPartition] = target
-			if err := r.saveSnapshot(ctx, p, SnapshotInfo{Epoch: NoEpoch, Positions: positions}); err != nil {
+			if err := o.saveSnapshot(ctx, p, SnapshotInfo{Epoch: NoEpoch, Positions: positions}); err != nil {
 				return err
 			}
 		}
 	}
-	if err := r.consumer.Seek(progress.TopicPartition, target); err != nil {
+	if err := o.consumer.Seek(progress.TopicPartition, target); err != nil {
 		return textPrefix.Wrap(err, "seeking %s/%d to %d", progress.Topic, progress.Partition, target)
 	}
 	progress.sought = true
@@ -103,14 +70,14 @@ func (r *GroupRunner) passGap(ctx context.Context, p *logicalPartition, progress
 	if len(progress.queue) == 0 {
 		progress.processed = target
 	}
-	r.stats.add(func(s *RuntimeStats) {
+	o.stats.add(func(s *RuntimeStats) {
 		s.Gaps++
 		s.OffsetsLost += gap.To - gap.From
 	})
-	r.settings.logger.Error("records were deleted before they were processed",
+	o.settings.logger.Error("records were deleted before they were processed",
 		"topic", progress.Topic, "partition", progress.Partition, "from", gap.From, "to", gap.To)
-	if r.settings.hooks.Gap != nil {
-		r.settings.hooks.Gap(gap)
+	if o.settings.hooks.Gap != nil {
+		o.settings.hooks.Gap(gap)
 	}
 	return nil
 }

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// countTimeout bounds how long the construction of a runner waits for the
+// partition counts of its topics.
+const countTimeout = 30 * time.Second
+
+// NewGroupRunner builds topology, subscribes consumer to its source topics with
+// the runner as listener, and returns the runner. It returns everything that is
+// wrong with the arguments and options, joined. Where the consumer can tell
+// partition counts, topics that share state need equal ones: otherwise the error
+// is a [*PartitionCountError].
+//
+// Consumer and producer stay the caller's to close, after the runner.
+func NewGroupRunner(topology *Topology, consumer Consumer, producer Producer, options ...GroupRunnerOption) (*GroupRunner, error) {
+	var errs []error
+	need := func(what string, absent bool) {
+		if absent {
+			errs = append(errs, fmt.Errorf("a group runner needs a %s", what))
+		}
+	}
+	need("topology", topology == nil)
+	need("consumer", isAbsent(consumer))
+	need("producer", isAbsent(producer))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	built, err := topology.Build()
+	if err != nil {
+		return nil, err
+	}
+	r := newRunner(built, topology.SourceTopics(), consumer, producer)
+	for i, option := range options {
+		if option == nil {
+			r.settings.problem(fmt.Sprintf("group runner option %d is nil", i))
+			continue
+		}
+		option(r)
+	}
+	if err := r.settings.validate(); err != nil {
+		return nil, errors.Join(err, built.Close())
+	}
+	r.connect()
+	if err := r.start(topology); err != nil {
+		return nil, errors.Join(err, built.Close())
+	}
+	return r, nil
+}
+
+// connect finds the optional seams, and tells the consumer what the runner wants of
+// it.
+func (r *GroupRunner) connect() {
+	r.findSeams()
+	if notifier, ok := r.consumer.(RebalanceNotifier); ok {
+		r.topology.signal = r.signal
+		notifier.NotifyRebalance(r.signal.raise)
+	}
+	if bounder, ok := r.consumer.(PollBounder); ok && r.settings.pollRecords > 0 {
+		bounder.BoundPolls(r.settings.pollRecords)
+	}
+}
+
+// start checks the partition counts and joins the group.
+func (r *GroupRunner) start(topology *Topology) error {
+	if r.counter != nil && r.shape.stateful {
+		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
+		defer cancel()
+		counts, err := r.counter.PartitionCounts(ctx, r.shape.together)
+		if err != nil {
+			return textPrefix.Wrap(err, "partition counts")
+		}
+		if !equalCounts(counts) {
+			return &PartitionCountError{Counts: counts}
+		}
+		r.counts = maps.Clone(counts)
+	}
+	return r.consumer.Subscribe(topology.SourceTopics(), r)
+}
+
+func equalCounts(counts map[string]int) bool {
+	values := slices.Collect(maps.Values(counts))
+	return len(values) == 0 || slices.Min(values) == slices.Max(values)
+}
+
+// Subscribe joins the group with consumer for the source topics of topology,
+// without a listener.
+func Subscribe(topology *Topology, consumer Consumer) error {
+	return consumer.Subscribe(topology.SourceTopics(), nil)
+}
