@@ -81,8 +81,8 @@ func (b *boundExpression) setTime(like arrow.DataType) error {
 		case nanos%per != 0:
 			continue
 		default:
-			product, ok := multiplied(seconds, int64(time.Second)/per)
-			if word = product + nanos/per; !ok || word < product {
+			var err error
+			if word, err = numtext.InUnit(seconds, nanos, numtext.Unit(int64(time.Second)/per)); err != nil {
 				continue
 			}
 		}

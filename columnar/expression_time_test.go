@@ -294,6 +294,8 @@ func TestTimesWithLiterals(t *testing.T) {
 		{millis, 5, If(true, a, time.UnixMilli(7)), int64(5), millis},
 		{millis, 5, If(false, a, time.UnixMilli(7)), int64(7), millis},
 		{&arrow.TimestampType{Unit: arrow.Nanosecond}, 5, a.Less(time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)), true, nil},
+		{&arrow.TimestampType{Unit: arrow.Nanosecond}, math.MinInt64, a.Equal(time.Unix(0, math.MinInt64)), true, nil},
+		{&arrow.TimestampType{Unit: arrow.Nanosecond}, math.MaxInt64, a.Equal(time.Unix(0, math.MaxInt64)), true, nil},
 		{day, 19079, a.Equal(at), false, nil},
 		{day, 19079, a.Less(at), true, nil},
 		{day, 19079, a.Equal(at.Truncate(24 * time.Hour)), true, nil},

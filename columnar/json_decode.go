@@ -210,8 +210,13 @@ func (d *jsonDecoder) value(s *jsonSink) *JSONError {
 		return d.decimalValue(s, c)
 	case jsonBinary, jsonFixedBinary:
 		return d.binaryValue(s)
-	case jsonBuilt:
-		return d.builtValue(s)
+	case jsonUnion:
+		return d.unionValue(s, c)
+	case jsonEncoded:
+		if err := d.value(&s.children[0]); err != nil {
+			return err
+		}
+		s.valid()
 	case jsonDate, jsonClock, jsonTimestamp:
 		if c == '"' {
 			return d.timeValue(s)
@@ -311,20 +316,6 @@ func (d *jsonDecoder) integerText(s *jsonSink) *JSONError {
 	case float64:
 		s.putFloat(v)
 	}
-	return nil
-}
-
-// builtValue appends any value to the column's builder.
-func (d *jsonDecoder) builtValue(s *jsonSink) *JSONError {
-	start := d.pos
-	v, fault := d.jsonReader.value(0)
-	if fault != nil {
-		return fault
-	}
-	if err := AppendValue(s.builder, v.goValue()); err != nil {
-		return d.failAt(start, err)
-	}
-	s.built()
 	return nil
 }
 
@@ -492,73 +483,3 @@ func (d *jsonDecoder) fixedListValue(s *jsonSink) *JSONError {
 	s.valid()
 	return nil
 }
-
-// mapValue reads an object as the entries of a map.
-func (d *jsonDecoder) mapValue(s *jsonSink) *JSONError {
-	if err := d.expect('{', "an object"); err != nil {
-		return err
-	}
-	entries := &s.children[0]
-	keys, items := &entries.children[0], &entries.children[1]
-	first := entries.count
-	var seen map[string]int
-	for more := d.peek() != '}'; more; {
-		name, err := d.string()
-		if err != nil {
-			return err
-		}
-		keys.putText(name)
-		if err := d.expect(':', "a colon"); err != nil {
-			return err
-		}
-		if err := d.value(items); err != nil {
-			return err.within(string(keys.textAt(entries.count)))
-		}
-		entries.valid()
-		seen = s.dropEarlier(first, seen)
-		switch d.peek() {
-		case ',':
-			d.pos++
-			d.peek()
-		case '}':
-			more = false
-		default:
-			return d.unexpected("a comma or the end of the object")
-		}
-	}
-	d.pos++
-	s.putOffset(s.count+1, entries.count)
-	s.valid()
-	return nil
-}
-
-// dropEarlier drops the entry of the map from first on that has the last
-// entry's key. Seen is an index of large maps.
-func (s *jsonSink) dropEarlier(first int, seen map[string]int) map[string]int {
-	keys := &s.children[0].children[0]
-	last := s.children[0].count - 1
-	key := keys.textAt(last)
-	if last-first < 16 {
-		for i := first; i < last; i++ {
-			if string(keys.textAt(i)) == string(key) {
-				s.drop(i)
-			}
-		}
-		return nil
-	}
-	if seen == nil {
-		seen = make(map[string]int)
-		for i := first; i < last; i++ {
-			seen[string(keys.textAt(i))] = i
-		}
-	}
-	if earlier, ok := seen[string(key)]; ok {
-		s.drop(earlier)
-	}
-	seen[string(key)] = last
-	return seen
-}
-
-// drop marks an entry as replaced. Entries may be marked twice and in any order
-// within a map.
-func (s *jsonSink) drop(entry int) { s.dropped = append(s.dropped, entry) }

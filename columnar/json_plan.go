@@ -5,7 +5,6 @@ package columnar
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -34,7 +33,8 @@ const (
 	jsonFixedList
 	jsonStruct
 	jsonMap
-	jsonBuilt // appended to a builder, for encodings of other columns
+	jsonUnion
+	jsonEncoded // a dictionary or run-ends, of its only child
 )
 
 // jsonNode is the plan to read one column, or one part of a nested column.
@@ -87,15 +87,15 @@ func newJSONNode(field arrow.Field, lenient bool) (jsonNode, error) {
 		n.kind, n.limit = jsonUnsigned, math.MaxUint64>>(64-8*n.width)
 	case *arrow.Float16Type, *arrow.Float32Type, *arrow.Float64Type:
 		n.kind = jsonFloat
-	case *arrow.StringType, *arrow.LargeStringType:
+	case *arrow.StringType, *arrow.LargeStringType, *arrow.StringViewType:
 		n.kind = jsonText
 		if text, ok := field.Metadata.GetValue(jsonFieldKey); ok && text == "true" {
 			n.kind = jsonRaw
 		}
-		n.setOffsets(dt.(arrow.OffsetsDataType))
+		n.setOffsets(dt)
 	case *arrow.BinaryType, *arrow.LargeBinaryType:
 		n.kind = jsonBinary
-		n.setOffsets(dt.(arrow.OffsetsDataType))
+		n.setOffsets(dt)
 	case *arrow.FixedSizeBinaryType:
 		n.kind = jsonFixedBinary
 	case arrow.DecimalType:
@@ -110,12 +110,12 @@ func newJSONNode(field arrow.Field, lenient bool) (jsonNode, error) {
 		n.kind, n.unit, n.zoned, n.limit = jsonTimestamp, textUnit(dt.Unit), dt.TimeZone != "", math.MaxInt64
 	case *arrow.DurationType:
 		n.kind, n.unit, n.limit = jsonDuration, textUnit(dt.Unit), math.MaxInt64
-	case *arrow.ListType, *arrow.LargeListType, *arrow.FixedSizeListType:
+	case *arrow.ListType, *arrow.LargeListType, *arrow.ListViewType, *arrow.LargeListViewType, *arrow.FixedSizeListType:
 		n.kind = jsonList
 		if fixed, ok := dt.(*arrow.FixedSizeListType); ok {
 			n.kind, n.size = jsonFixedList, int(fixed.Len())
 		} else {
-			n.setOffsets(dt.(arrow.OffsetsDataType))
+			n.setOffsets(dt)
 		}
 		child, err := newJSONNode(dt.(arrow.ListLikeType).ElemField(), lenient)
 		if err != nil {
@@ -130,52 +130,60 @@ func newJSONNode(field arrow.Field, lenient bool) (jsonNode, error) {
 		}
 	case *arrow.MapType:
 		n.kind = jsonMap
-		if id := dt.KeyType().ID(); id != arrow.STRING && id != arrow.LARGE_STRING {
-			return n, n.build()
-		}
 		n.setOffsets(dt)
 		entries := jsonNode{kind: jsonStruct, dt: dt.Elem()}
 		var err error
 		if entries.children, _, err = newJSONNodes([]arrow.Field{dt.KeyField(), dt.ItemField()}, lenient); err != nil {
 			return n, err
 		}
+		switch entries.children[0].kind {
+		case jsonText, jsonBool, jsonSigned, jsonUnsigned, jsonFloat, jsonDecimal:
+		default:
+			return n, fmt.Errorf("JSON cannot be read into Arrow type %s", dt)
+		}
 		n.children = []jsonNode{entries}
+	case arrow.UnionType:
+		n.kind, n.limit = jsonUnion, math.MaxInt32
+		for _, member := range dt.Fields() {
+			child, err := newJSONNode(member, lenient)
+			if err != nil {
+				return n, fmt.Errorf("member %q: %w", member.Name, err)
+			}
+			n.children = append(n.children, child)
+		}
+	case arrow.EncodedType:
+		return n, n.encode(dt.Encoded(), field, lenient)
+	case *arrow.DictionaryType:
+		return n, n.encode(dt.ValueType, field, lenient)
 	default:
-		return n, n.build()
+		return n, fmt.Errorf("JSON cannot be read into Arrow type %s", dt)
 	}
 	return n, nil
 }
 
-// build makes a node whose values [AppendValue] writes.
-func (n *jsonNode) build() error {
-	if !canBuild(n.dt) {
-		return fmt.Errorf("JSON cannot be read into Arrow type %s", n.dt)
+// encode makes a node whose values are read as those of another type.
+func (n *jsonNode) encode(values arrow.DataType, field arrow.Field, lenient bool) error {
+	n.kind, n.limit = jsonEncoded, math.MaxInt64
+	if runs, ok := n.dt.(*arrow.RunEndEncodedType); ok {
+		n.limit = math.MaxInt64 >> (64 - runs.RunEnds().(arrow.FixedWidthDataType).BitWidth())
 	}
-	n.kind = jsonBuilt
-	return nil
+	field.Type = values
+	child, err := newJSONNode(field, lenient)
+	n.children = []jsonNode{child}
+	return err
 }
 
-// canBuild reports whether JSON values can be appended to a column of the type.
-func canBuild(dt arrow.DataType) bool {
-	switch dt := dt.(type) {
-	case arrow.ExtensionType:
-		return false
-	case *arrow.NullType, *arrow.BooleanType, *arrow.StringType, *arrow.LargeStringType, *arrow.StringViewType,
-		*arrow.Int8Type, *arrow.Int16Type, *arrow.Int32Type, *arrow.Int64Type,
-		*arrow.Uint8Type, *arrow.Uint16Type, *arrow.Uint32Type, *arrow.Uint64Type,
-		*arrow.Float16Type, *arrow.Float32Type, *arrow.Float64Type, arrow.DecimalType:
-		return true
-	case *arrow.DictionaryType:
-		return canBuild(dt.ValueType) && checkBuilder(dt) == nil
-	case arrow.NestedType:
-		return !slices.ContainsFunc(dt.Fields(), func(f arrow.Field) bool { return !canBuild(f.Type) })
-	}
-	return false
-}
-
-func (n *jsonNode) setOffsets(dt arrow.OffsetsDataType) {
+// setOffsets sets the width of the offsets of a type. Views of text and of lists are
+// read as what they are views of.
+func (n *jsonNode) setOffsets(dt arrow.DataType) {
 	n.width, n.limit = 4, math.MaxInt32
-	if dt.OffsetTypeTraits().BytesRequired(1) == 8 {
+	switch dt.ID() {
+	case arrow.LARGE_STRING, arrow.LARGE_BINARY, arrow.LARGE_LIST, arrow.LARGE_LIST_VIEW:
 		n.width, n.limit = 8, math.MaxInt64
 	}
+}
+
+func (n *jsonNode) isSparse() bool {
+	_, sparse := n.dt.(*arrow.SparseUnionType)
+	return sparse
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
@@ -35,8 +33,8 @@ type jsonSink struct {
 	position []int        // where order has each child
 	dropped  []int        // entries of a map that a later one of that key replaces
 
-	builder array.Builder // of a column that is built
-	kept    []int32       // the builder's row for each value
+	members []uint8 // the child of each value of a union
+	places  []int32 // where that child has it
 }
 
 // jsonMember is a member name as it stands in a document.
@@ -64,8 +62,6 @@ func (s *jsonSink) use(mem memory.Allocator) {
 // begin prepares for about that many rows.
 func (s *jsonSink) begin(rows int) {
 	switch s.node.kind {
-	case jsonBuilt:
-		s.builder = array.NewBuilder(s.mem, s.node.dt)
 	case jsonText, jsonRaw, jsonBinary:
 		s.text = memory.NewResizableBuffer(s.mem)
 		s.reserveText(rows * (s.perRow + s.perRow/8))
@@ -77,12 +73,12 @@ func (s *jsonSink) begin(rows int) {
 	case jsonBool:
 		s.fixed = memory.NewResizableBuffer(s.mem)
 		s.reserveFixed((rows + 7) / 8)
-	case jsonNull, jsonStruct, jsonFixedList:
+	case jsonNull, jsonStruct, jsonFixedList, jsonUnion, jsonEncoded:
 	default:
 		s.beginFixed(rows)
 	}
 	for i := range s.children {
-		if s.node.kind == jsonStruct {
+		if s.node.kind == jsonStruct || s.node.kind == jsonEncoded {
 			s.children[i].begin(rows)
 		} else {
 			s.children[i].begin(0)
@@ -114,9 +110,6 @@ func (s *jsonSink) reserveText(size int) {
 // release drops everything that is not finished.
 func (s *jsonSink) release() {
 	releaseBuffers([]*memory.Buffer{s.validity, s.fixed, s.text})
-	if s.builder != nil {
-		s.builder.Release()
-	}
 	s.reset()
 	for i := range s.children {
 		s.children[i].release()
@@ -129,8 +122,8 @@ func (s *jsonSink) reset() {
 	s.count, s.nulls, s.used = 0, 0, 0
 	clear(s.order)
 	clear(s.position)
-	s.order, s.dropped, s.kept = s.order[:0], s.dropped[:0], s.kept[:0]
-	s.builder = nil
+	s.order, s.dropped = s.order[:0], s.dropped[:0]
+	s.members, s.places = s.members[:0], s.places[:0]
 }
 
 // valid counts the value that was just written.
@@ -155,20 +148,21 @@ func (s *jsonSink) setBit(valid bool) {
 	}
 }
 
-// built counts the value that was appended to the builder.
-func (s *jsonSink) built() {
-	s.kept = append(s.kept, int32(s.builder.Len()-1))
-	s.count++
-}
-
 // null appends a null.
 func (s *jsonSink) null() {
-	if s.builder != nil {
-		s.builder.AppendNull()
-		s.built()
+	switch s.node.kind {
+	case jsonNull:
+		s.count++
+		return
+	case jsonEncoded:
+		s.children[0].null()
+		s.count++
+		return
+	case jsonUnion:
+		s.nullMember()
 		return
 	}
-	if s.bits == nil && s.node.kind != jsonNull {
+	if s.bits == nil {
 		s.validity = memory.NewResizableBuffer(s.mem)
 		s.validity.Reserve(max(s.count/8+1, len(s.values)/max(s.node.width, 1)/8))
 		s.bits = s.validity.Buf()
@@ -177,9 +171,6 @@ func (s *jsonSink) null() {
 		}
 	}
 	switch s.node.kind {
-	case jsonNull:
-		s.count++
-		return
 	case jsonText, jsonRaw, jsonBinary:
 		s.putOffset(s.count+1, s.used)
 	case jsonList, jsonMap:
@@ -293,9 +284,6 @@ func (s *jsonSink) endText(size int) {
 	s.valid()
 }
 
-// textAt returns a value of a sink of texts.
-func (s *jsonSink) textAt(i int) []byte { return s.bytes[s.offset(i):s.offset(i+1)] }
-
 // overflows reports whether the values outgrew the offsets of their type.
 func (s *jsonSink) overflows() bool {
 	switch s.node.kind {
@@ -303,6 +291,10 @@ func (s *jsonSink) overflows() bool {
 		return uint64(s.used) > s.node.limit
 	case jsonList, jsonMap:
 		if uint64(s.children[0].count) > s.node.limit {
+			return true
+		}
+	case jsonUnion, jsonEncoded:
+		if uint64(s.count) > s.node.limit {
 			return true
 		}
 	}
@@ -326,8 +318,10 @@ func (s *jsonSink) truncate(row int) {
 	}
 	s.count = min(s.count, row)
 	switch s.node.kind {
-	case jsonBuilt:
-		s.kept = s.kept[:s.count]
+	case jsonEncoded:
+		s.children[0].truncate(s.count)
+	case jsonUnion:
+		s.truncateMembers(s.count)
 	case jsonText, jsonRaw, jsonBinary:
 		s.used = s.offset(s.count)
 	case jsonList, jsonMap:
@@ -343,113 +337,4 @@ func (s *jsonSink) truncate(row int) {
 			s.children[i].truncate(s.count)
 		}
 	}
-}
-
-// finish returns the column, which the caller owns, and resets the sink.
-func (s *jsonSink) finish() (arrow.ArrayData, error) {
-	if s.builder != nil {
-		return s.finishBuilder()
-	}
-	var buffers []*memory.Buffer
-	if s.nulls == 0 && s.validity != nil {
-		s.validity.Release()
-		s.validity = nil
-	}
-	if s.validity != nil {
-		s.validity.ResizeNoShrink((s.count + 7) / 8)
-	}
-	buffers = append(buffers, s.validity)
-	var child arrow.ArrayData
-	var err error
-	switch s.node.kind {
-	case jsonNull:
-		s.nulls = s.count
-	case jsonText, jsonRaw, jsonBinary:
-		s.perRow = s.used / max(s.count, 1)
-		s.fixed.ResizeNoShrink((s.count + 1) * s.node.width)
-		s.text.ResizeNoShrink(s.used)
-		buffers = append(buffers, s.fixed, s.text)
-	case jsonList, jsonMap:
-		s.fixed.ResizeNoShrink((s.count + 1) * s.node.width)
-		buffers = append(buffers, s.fixed)
-		child, err = s.finishEntries()
-	case jsonFixedList:
-		child, err = s.children[0].finish()
-	case jsonStruct:
-		return s.finishStruct()
-	case jsonBool:
-		s.fixed.ResizeNoShrink((s.count + 7) / 8)
-		buffers = append(buffers, s.fixed)
-	default:
-		s.fixed.ResizeNoShrink(s.count * s.node.width)
-		buffers = append(buffers, s.fixed)
-	}
-	defer s.reset()
-	defer releaseBuffers(buffers)
-	if err != nil {
-		return nil, err
-	}
-	var children []arrow.ArrayData
-	if child != nil {
-		defer child.Release()
-		children = []arrow.ArrayData{child}
-	}
-	return array.NewData(s.node.dt, s.count, append([]*memory.Buffer(nil), buffers...), children, s.nulls, 0), nil
-}
-
-// finishBuilder returns the builder's rows without those that were dropped.
-func (s *jsonSink) finishBuilder() (arrow.ArrayData, error) {
-	defer s.reset()
-	defer s.builder.Release()
-	built := s.builder.NewArray()
-	defer built.Release()
-	kept, err := gatherArray(s.mem, built, s.kept)
-	if err != nil {
-		return nil, err
-	}
-	defer kept.Release()
-	kept.Data().Retain()
-	return kept.Data(), nil
-}
-
-func (s *jsonSink) finishStruct() (arrow.ArrayData, error) {
-	validity := s.validity
-	defer s.reset()
-	defer releaseBuffers([]*memory.Buffer{validity})
-	children := make([]arrow.ArrayData, 0, len(s.children))
-	defer func() { releaseData(children) }()
-	for i := range s.children {
-		child, err := s.children[i].finish()
-		if err != nil {
-			return nil, err
-		}
-		children = append(children, child)
-	}
-	return array.NewData(s.node.dt, s.count, []*memory.Buffer{validity}, append([]arrow.ArrayData(nil), children...), s.nulls, 0), nil
-}
-
-// finishEntries returns the values of lists, or the entries of maps without
-// those that were replaced.
-func (s *jsonSink) finishEntries() (arrow.ArrayData, error) {
-	child, err := s.children[0].finish()
-	if err != nil || len(s.dropped) == 0 {
-		return child, err
-	}
-	defer child.Release()
-	dropped := make([]bool, child.Len())
-	for _, entry := range s.dropped {
-		dropped[entry] = true
-	}
-	keep := newSpanSelection(0)
-	start := 0
-	for i := range s.count {
-		end := s.offset(i + 1)
-		for ; start < end; start++ {
-			if !dropped[start] {
-				keep.extend(start, 1)
-			}
-		}
-		s.putOffset(i+1, keep.count)
-	}
-	return gatherData(s.mem, child, 0, keep)
 }

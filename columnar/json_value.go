@@ -2,8 +2,6 @@
 
 package columnar
 
-import "math/big"
-
 // jsonValue is a parsed JSON value that keeps the order of members.
 type jsonValue struct {
 	kind  jsonValueKind
@@ -127,54 +125,4 @@ func (r *jsonReader) objectValue(depth int) (*jsonValue, *JSONError) {
 			return nil, r.unexpected("a comma or the end of the object")
 		}
 	}
-}
-
-// goValue returns the value as [AppendValue] takes it. Numbers are exact:
-// integers are int64 or *big.Int, others *big.Rat where they have few digits.
-func (v *jsonValue) goValue() any {
-	switch v.kind {
-	case jsonBoolValue:
-		return v.text == "true"
-	case jsonTextValue:
-		return v.text
-	case jsonNumberValue:
-		return goNumber(v.text)
-	case jsonArrayValue:
-		items := make([]any, len(v.items))
-		for i, item := range v.items {
-			items[i] = item.goValue()
-		}
-		return items
-	case jsonObjectValue:
-		members := make(map[string]any, len(v.items))
-		for i, item := range v.items {
-			members[v.names[i]] = item.goValue()
-		}
-		return members
-	}
-	return nil
-}
-
-// goNumber returns an integral number as int64 or *big.Int, another as float64.
-func goNumber(text string) any {
-	r := jsonReader{data: []byte(text)}
-	d := r.decimal(r.data)
-	if d.Exponent >= 0 && len(d.Digits)+d.Exponent <= 40 {
-		whole, ok := new(big.Int).SetString("0"+string(d.Digits), 10)
-		if ok {
-			whole.Mul(whole, powerOfTen(int32(d.Exponent)))
-			if d.Negative {
-				whole.Neg(whole)
-			}
-			if whole.IsInt64() {
-				return whole.Int64()
-			}
-			return whole
-		}
-	}
-	f, err := r.float(64)
-	if err != nil {
-		return text
-	}
-	return f
 }

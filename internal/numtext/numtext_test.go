@@ -5,6 +5,7 @@ package numtext_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"strconv"
@@ -158,6 +159,34 @@ func TestTimesOfEveryUnit(t *testing.T) {
 	}
 	if got, err := numtext.ParseTime([]byte("2000-01-01 00:00:00"), numtext.Second, false); err != nil || got != 946684800 {
 		t.Errorf("without a zone = %d, %v", got, err)
+	}
+}
+
+func TestOutermostTimesAreReadBack(t *testing.T) {
+	for _, unit := range []numtext.Unit{numtext.Second, numtext.Millisecond, numtext.Microsecond, numtext.Nanosecond} {
+		for _, v := range []int64{math.MaxInt64, math.MaxInt64 - 1, math.MinInt64, math.MinInt64 + 1} {
+			seconds, fraction := numtext.FloorDivMod(v, int64(unit))
+			if got, err := numtext.InUnit(seconds, fraction*(1e9/int64(unit)), unit); got != v || err != nil {
+				t.Errorf("InUnit of %d %s = %d, %v", v, unit, got, err)
+			}
+			text, err := numtext.AppendTime(nil, v, unit)
+			if err != nil {
+				continue // beyond the year 9999
+			}
+			if got, err := numtext.ParseTime(text, unit, true); got != v || err != nil {
+				t.Errorf("ParseTime(%s) in %s = %d, %v; want %d", text, unit, got, err, v)
+			}
+		}
+		above, below := new(big.Int).Add(big.NewInt(math.MaxInt64), big.NewInt(1)), new(big.Int).Sub(big.NewInt(math.MinInt64), big.NewInt(1))
+		for _, v := range []*big.Int{above, below} {
+			seconds, fraction := new(big.Int).DivMod(v, big.NewInt(int64(unit)), new(big.Int))
+			if !seconds.IsInt64() {
+				continue
+			}
+			if got, err := numtext.InUnit(seconds.Int64(), fraction.Int64()*(1e9/int64(unit)), unit); err == nil {
+				t.Errorf("InUnit of %s %s = %d, want an error", v, unit, got)
+			}
+		}
 	}
 }
 

@@ -148,13 +148,22 @@ func parseZone(text []byte, zoned bool) (offset int64, ok bool) {
 }
 
 // InUnit converts seconds since the epoch and nanoseconds of the second to units
-// since the epoch.
+// since the epoch. A part below the unit is cut off.
 func InUnit(seconds, nanos int64, unit Unit) (int64, error) {
 	per := int64(unit)
-	if seconds > math.MaxInt64/per-1 || seconds < math.MinInt64/per+1 {
+	fraction := nanos / (1e9 / per)
+	if seconds < 0 && fraction > 0 {
+		// The next second is nearer to the epoch, so it fits where the time does.
+		seconds, fraction = seconds+1, fraction-per
+	}
+	if seconds > math.MaxInt64/per || seconds < math.MinInt64/per {
 		return 0, errTimeRange
 	}
-	return seconds*per + nanos/(1e9/per), nil
+	v := seconds*per + fraction
+	if fraction > 0 && v < seconds*per || fraction < 0 && v > seconds*per {
+		return 0, errTimeRange
+	}
+	return v, nil
 }
 
 // AppendTime appends units since the epoch as an RFC 3339 time in UTC.

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package columnar
+
+import (
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
+)
+
+// finish returns the column, which the caller owns, and resets the sink.
+func (s *jsonSink) finish() (arrow.ArrayData, error) {
+	switch s.node.kind {
+	case jsonUnion:
+		return s.finishUnion()
+	case jsonEncoded:
+		return s.finishEncoded()
+	}
+	var buffers []*memory.Buffer
+	if s.nulls == 0 && s.validity != nil {
+		s.validity.Release()
+		s.validity = nil
+	}
+	if s.validity != nil {
+		s.validity.ResizeNoShrink((s.count + 7) / 8)
+	}
+	buffers = append(buffers, s.validity)
+	var child arrow.ArrayData
+	var err error
+	switch s.node.kind {
+	case jsonNull:
+		s.nulls = s.count
+	case jsonText, jsonRaw, jsonBinary:
+		s.perRow = s.used / max(s.count, 1)
+		s.fixed.ResizeNoShrink((s.count + 1) * s.node.width)
+		s.text.ResizeNoShrink(s.used)
+		buffers = append(buffers, s.fixed, s.text)
+	case jsonList, jsonMap:
+		s.fixed.ResizeNoShrink((s.count + 1) * s.node.width)
+		buffers = append(buffers, s.fixed)
+		child, err = s.finishEntries()
+	case jsonFixedList:
+		child, err = s.children[0].finish()
+	case jsonStruct:
+		return s.finishStruct()
+	case jsonBool:
+		s.fixed.ResizeNoShrink((s.count + 7) / 8)
+		buffers = append(buffers, s.fixed)
+	default:
+		s.fixed.ResizeNoShrink(s.count * s.node.width)
+		buffers = append(buffers, s.fixed)
+	}
+	defer s.reset()
+	defer releaseBuffers(buffers)
+	if err != nil {
+		return nil, err
+	}
+	var children []arrow.ArrayData
+	if child != nil {
+		defer child.Release()
+		children = []arrow.ArrayData{child}
+	}
+	switch s.node.dt.(type) {
+	case *arrow.StringViewType:
+		headers := s.viewHeaders()
+		defer headers.Release()
+		return array.NewData(s.node.dt, s.count, []*memory.Buffer{s.validity, headers, s.text}, nil, s.nulls, 0), nil
+	case *arrow.ListViewType, *arrow.LargeListViewType:
+		sizes := s.listSizes()
+		defer sizes.Release()
+		return array.NewData(s.node.dt, s.count, []*memory.Buffer{s.validity, s.fixed, sizes}, children, s.nulls, 0), nil
+	}
+	return array.NewData(s.node.dt, s.count, append([]*memory.Buffer(nil), buffers...), children, s.nulls, 0), nil
+}
+
+func (s *jsonSink) finishStruct() (arrow.ArrayData, error) {
+	validity := s.validity
+	defer s.reset()
+	defer releaseBuffers([]*memory.Buffer{validity})
+	var children []arrow.ArrayData
+	defer func() { releaseData(children) }()
+	if err := s.finishChildren(&children); err != nil {
+		return nil, err
+	}
+	return array.NewData(s.node.dt, s.count, []*memory.Buffer{validity}, append([]arrow.ArrayData(nil), children...), s.nulls, 0), nil
+}
+
+// finishEntries returns the values of lists, or the entries of maps without
+// those that were replaced.
+func (s *jsonSink) finishEntries() (arrow.ArrayData, error) {
+	child, err := s.children[0].finish()
+	if err != nil || len(s.dropped) == 0 {
+		return child, err
+	}
+	defer child.Release()
+	dropped := make([]bool, child.Len())
+	for _, entry := range s.dropped {
+		dropped[entry] = true
+	}
+	keep := newSpanSelection(0)
+	start := 0
+	for i := range s.count {
+		end := s.offset(i + 1)
+		for ; start < end; start++ {
+			if !dropped[start] {
+				keep.extend(start, 1)
+			}
+		}
+		s.putOffset(i+1, keep.count)
+	}
+	return gatherData(s.mem, child, 0, keep)
+}
+
+// viewHeaders returns the views of texts, which refer to the bytes of the sink.
+func (s *jsonSink) viewHeaders() *memory.Buffer {
+	buffer := newSizedBuffer(s.mem, s.count*arrow.ViewHeaderSizeBytes)
+	clear(buffer.Bytes())
+	headers := castBytes[arrow.ViewHeader](buffer.Bytes())
+	for i := range headers {
+		start := s.offset(i)
+		headers[i].SetBytes(s.bytes[start:s.offset(i+1)])
+		if !headers[i].IsInline() {
+			headers[i].SetIndexOffset(0, int32(start))
+		}
+	}
+	return buffer
+}
+
+// listSizes returns the sizes of list views, and leaves the sink one offset for each
+// of them.
+func (s *jsonSink) listSizes() *memory.Buffer {
+	sizes := jsonSink{node: s.node, fixed: newSizedBuffer(s.mem, s.count*s.node.width)}
+	sizes.values = sizes.fixed.Bytes()
+	for i := range s.count {
+		sizes.putOffset(i, s.offset(i+1)-s.offset(i))
+	}
+	s.fixed.ResizeNoShrink(s.count * s.node.width)
+	return sizes.fixed
+}
+
+// finishChildren appends the columns of the children, which the caller owns also
+// after an error or a panic of the allocator.
+func (s *jsonSink) finishChildren(children *[]arrow.ArrayData) error {
+	for i := range s.children {
+		child, err := s.children[i].finish()
+		if err != nil {
+			return err
+		}
+		*children = append(*children, child)
+	}
+	return nil
+}
+
+func (s *jsonSink) finishUnion() (arrow.ArrayData, error) {
+	defer s.reset()
+	var children []arrow.ArrayData
+	defer func() { releaseData(children) }()
+	if err := s.finishChildren(&children); err != nil {
+		return nil, err
+	}
+	codes := newSizedBuffer(s.mem, s.count)
+	defer codes.Release()
+	byChild := s.node.dt.(arrow.UnionType).TypeCodes()
+	for i, member := range s.members {
+		codes.Bytes()[i] = byte(byChild[member])
+	}
+	buffers := []*memory.Buffer{nil, codes}
+	if !s.node.isSparse() {
+		offsets := newSizedBuffer(s.mem, s.count*4)
+		defer offsets.Release()
+		copy(castBytes[int32](offsets.Bytes()), s.places)
+		buffers = append(buffers, offsets)
+	}
+	return array.NewData(s.node.dt, s.count, buffers, children, 0, 0), nil
+}
+
+// finishEncoded returns the values of the child as a dictionary, or as one run each.
+func (s *jsonSink) finishEncoded() (arrow.ArrayData, error) {
+	defer s.reset()
+	data, err := s.children[0].finish()
+	if err != nil {
+		return nil, err
+	}
+	defer data.Release()
+	if dt, ok := s.node.dt.(*arrow.DictionaryType); ok {
+		values := array.MakeFromData(data)
+		defer values.Release()
+		encoded, err := dictionaryOf(s.mem, values, dt)
+		if err != nil {
+			return nil, err
+		}
+		defer encoded.Release()
+		encoded.Data().Retain()
+		return encoded.Data(), nil
+	}
+	ends := wordColumn{kind: intKind, words: make([]int64, s.count)}
+	for i := range ends.words {
+		ends.words[i] = int64(i) + 1
+	}
+	runs, err := ends.build(s.mem, s.node.dt.(*arrow.RunEndEncodedType).RunEnds())
+	if err != nil {
+		return nil, err
+	}
+	defer runs.Release()
+	return array.NewData(s.node.dt, s.count, []*memory.Buffer{nil}, []arrow.ArrayData{runs.Data(), data}, 0, 0), nil
+}
