@@ -77,9 +77,7 @@ func NewAvroSerde[T any](schemaText string, cache *SchemaCache, role Role, optio
 		return nil, err
 	}
 	s := new(AvroSerde[T])
-	if s.reader, err = hambaSchema(schemaText, references, local); err != nil {
-		return nil, fmt.Errorf("invalid Avro schema: %w", err)
-	}
+	s.reader = hambaSchema(schemaText, references, local)
 	spec := serdeSpec{kind: KindAvro, text: f.text, recordName: local.Name}
 	if err := s.init(spec, cache, role, o, f); err != nil {
 		return nil, err
@@ -94,7 +92,8 @@ func NewGenericAvroSerde(schemaText string, cache *SchemaCache, role Role, optio
 }
 
 // ReaderSchema returns the serde's schema in the form of the hamba/avro
-// library. The serde itself does not use it.
+// library, or nil where that library has no form for it. The serde itself does not use
+// it.
 func (s *AvroSerde[T]) ReaderSchema() avro.Schema { return s.reader }
 
 // AvroSchemaFor returns the text of a schema under which values of T are read

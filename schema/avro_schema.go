@@ -26,24 +26,26 @@ func parseAvro(text string, references []Reference, parse func(string, ...*avrop
 
 // hambaSchema parses text with the hamba library, in a name table of its own.
 // That library refuses defaults of a later branch of a union, among others, so
-// that a text which it cannot take is reduced to what describes data.
-func hambaSchema(text string, references []Reference, local *avroplan.Schema) (avro.Schema, error) {
+// that a text which it cannot take is reduced to what describes data. It is nil
+// where that does not help either.
+func hambaSchema(text string, references []Reference, local *avroplan.Schema) avro.Schema {
 	names := &avro.SchemaCache{}
-	var err error
 	for _, r := range references {
-		if _, err = avro.ParseWithCache(r.Schema, "", names); err != nil {
-			break
+		if _, err := avro.ParseWithCache(r.Schema, "", names); err != nil {
+			return hambaLayout(local)
 		}
 	}
-	if err == nil {
-		var s avro.Schema
-		if s, err = avro.ParseWithCache(text, "", names); err == nil {
-			return s, nil
-		}
+	s, err := avro.ParseWithCache(text, "", names)
+	if err != nil {
+		return hambaLayout(local)
 	}
-	s, layoutErr := avro.ParseWithCache(local.Layout(), "", &avro.SchemaCache{})
-	if layoutErr != nil {
-		return nil, err
+	return s
+}
+
+func hambaLayout(local *avroplan.Schema) avro.Schema {
+	s, err := avro.ParseWithCache(local.Layout(), "", &avro.SchemaCache{})
+	if err != nil {
+		return nil
 	}
-	return s, nil
+	return s
 }

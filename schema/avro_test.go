@@ -91,9 +91,9 @@ func TestAvroConstructorErrors(t *testing.T) {
 			return err
 		}, `invalid Avro schema: unknown type "m.Money"`},
 		{"bad reference", func() error {
-			_, err := NewGenericAvroSerde(`"m.Money"`, cache, RoleValue, WithReferences(Reference{Name: "m.Money", Subject: "m", Schema: "[]"}))
+			_, err := NewGenericAvroSerde(`"m.Money"`, cache, RoleValue, WithReferences(Reference{Name: "m.Money", Subject: "m", Schema: "[[]]"}))
 			return err
-		}, "invalid Avro schema: invalid Avro reference schema m.Money: a union needs at least one branch"},
+		}, "invalid Avro schema: invalid Avro reference schema m.Money: branch 0 of a union is itself a union"},
 		{"Go type", func() error { _, err := NewAvroSerde[bool](avroOrderSchema, cache, RoleValue); return err },
 			"type bool does not suit the Avro schema: type bool cannot hold Avro record"},
 		{"no cache", func() error { _, err := NewGenericAvroSerde(`"int"`, nil, RoleValue); return err }, "schema cache must not be nil"},
@@ -470,6 +470,42 @@ func TestRecordNameOfAnAvroSerde(t *testing.T) {
 	defer cache.Close()
 	if _, err := NewGenericAvroSerde(`["null","int"]`, cache, RoleValue, WithRecordStrategy(RecordNameStrategy)); !errors.Is(err, ErrInvalidOption) {
 		t.Errorf("a union has no record name: %v", err)
+	}
+}
+
+func TestAvroSerdeOfAUnionWithoutBranches(t *testing.T) {
+	s, _ := seededAvroSerde[any](t, `{"type":"record","name":"R","fields":[{"name":"never","type":{"type":"array","items":[]}}]}`, 1)
+	data, err := s.Serialize("orders", map[string]any{"never": []any{}})
+	if err != nil || hex.EncodeToString(data) != "000000000100" {
+		t.Fatalf("Serialize = %x, %v", data, err)
+	}
+	got, err := s.Deserialize("orders", data)
+	if diff := cmp.Diff(map[string]any{"never": []any{}}, got); diff != "" || err != nil {
+		t.Errorf("Deserialize: %v, mismatch (-want +got):\n%s", err, diff)
+	}
+	if _, err := s.Serialize("orders", map[string]any{"never": []any{1}}); err == nil {
+		t.Error("an item of the union without branches is written")
+	}
+}
+
+// Data stay readable when a registry of another rule book has stored their
+// schema.
+func TestAvroWritersThatRegistriesStoredAreRead(t *testing.T) {
+	s, cache := seededAvroSerde[any](t, `{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}`, 1)
+	for i, text := range []string{
+		`{"type":"record","name":"R","namespace":"my-team.x","fields":[{"name":"a","type":"int"}]}`,
+		`{"type":"record","name":"R","namespace":"com.2x","fields":[{"name":"a","type":"int"}]}`,
+		`{"type":"record","name":"R","namespace":"com.x.Outer$","fields":[{"name":"a","type":"int"}]}`,
+		`{"type":"record","name":"R","doc":"x","doc":"y","fields":[{"name":"a","type":"int","aliases":["b-c"]}]}`,
+	} {
+		cache.SeedWriterSchema(10+i, text)
+		got, err := s.Deserialize("orders", Encode(10+i, []byte{4}))
+		if diff := cmp.Diff(map[string]any{"a": 2}, got); diff != "" || err != nil {
+			t.Errorf("%s: %v, mismatch (-want +got):\n%s", text, err, diff)
+		}
+		if _, err := NewGenericAvroSerde(text, cache, RoleValue); err == nil {
+			t.Errorf("%s: it is taken as a schema of one's own", text)
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ func TestParseEncodesUnionItemsInPlace(t *testing.T) {
 	const items = 20_000
 	text := `{"type":"record","name":"R","fields":[{"name":"f","type":{"type":"array","items":["null","boolean","string"]},"default":[` +
 		strings.TrimSuffix(strings.Repeat(`"x",`, items), ",") + `]}]}`
-	value, err := parseJSON(text)
+	value, err := parseJSON(text, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestParseFindsMembersOfLargeObjects(t *testing.T) {
 		fmt.Fprintf(&b, `,"f%06d":%d`, i, i)
 	}
 	soon(t, "finding members", func() {
-		v, err := parseJSON("{" + b.String()[1:] + "}")
+		v, err := parseJSON("{" + b.String()[1:] + "}", false)
 		if err != nil {
 			t.Error(err)
 			return

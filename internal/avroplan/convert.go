@@ -29,7 +29,7 @@ var timeUnits = map[Logical]timeUnit{
 // same value.
 func (n *Node) convert(w, rd *Schema) string {
 	if w.Logical == rd.Logical {
-		if w.Logical == Decimal && (w.Precision != rd.Precision || w.Scale != rd.Scale) {
+		if w.Logical == Decimal && (w.Precision > rd.Precision || w.Scale != rd.Scale) {
 			return fmt.Sprintf("reader decimal(%d,%d) cannot read writer decimal(%d,%d)",
 				rd.Precision, rd.Scale, w.Precision, w.Scale)
 		}

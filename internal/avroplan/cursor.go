@@ -306,38 +306,30 @@ type Block struct {
 	// Count is the number of items, zero after the last block.
 	Count int
 
-	// end is the position at which the block ends, or -1 if it does not say.
-	end int
+	sized bool  // the head gives the size in bytes
+	size  int64 // for those who pass over the block
 }
 
 // Block reads the head of the next block of items that take at least minSize
 // bytes each. The count fits into the bytes that remain, or into MaxEmptyItems
-// for all empty items of the datum together. The caller reads the items and
-// then calls CloseBlock.
+// for all empty items of the datum together. The size in bytes that the head may
+// give is only for passing over the block: the items are not compared with it.
 func (c *Cursor) Block(minSize int) (Block, *DatumError) {
 	start := c.pos
 	n, err := c.Long()
 	if err != nil || n == 0 {
 		return Block{}, err
 	}
-	b := Block{end: -1}
-	limit := c.Remaining()
+	var b Block
 	if n < 0 {
-		size, err := c.Long()
-		if err != nil {
+		if b.size, err = c.Long(); err != nil {
 			return Block{}, err
 		}
-		if limit = c.Remaining(); uint64(size) > uint64(limit) {
-			c.pos = start
-			return Block{}, c.Fail("block of %d bytes where %d remain", size, limit)
-		}
-		limit, n = int(size), -n
-		b.end = c.pos + limit
+		b.sized, n = true, -n
 	}
+	limit := MaxEmptyItems - c.empty
 	if minSize > 0 {
-		limit /= minSize
-	} else {
-		limit = MaxEmptyItems - c.empty
+		limit = c.Remaining() / minSize
 	}
 	if uint64(n) > uint64(limit) {
 		c.pos = start
@@ -351,14 +343,6 @@ func (c *Cursor) Block(minSize int) (Block, *DatumError) {
 		c.empty += b.Count
 	}
 	return b, nil
-}
-
-// CloseBlock checks that the items of b took the bytes that its head gave.
-func (c *Cursor) CloseBlock(b Block) *DatumError {
-	if b.end >= 0 && c.pos != b.end {
-		return c.Fail("block ends at byte %d by its size", b.end)
-	}
-	return nil
 }
 
 // Skip passes over a datum of the schema.
@@ -417,8 +401,11 @@ func (c *Cursor) skipItems(s *Schema) *DatumError {
 		if err != nil || b.Count == 0 {
 			return err
 		}
-		if b.end >= 0 {
-			c.pos = b.end
+		if b.sized {
+			if uint64(b.size) > uint64(c.Remaining()) {
+				return c.Fail("block of %d bytes where %d remain", b.size, c.Remaining()).At(index)
+			}
+			c.pos += int(b.size)
 			index += b.Count
 			continue
 		}

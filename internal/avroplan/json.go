@@ -66,15 +66,15 @@ func (v *jsonValue) get(name string) *jsonValue {
 	return nil
 }
 
-// parseJSON reads text, which must be exactly one JSON value without repeated
-// member names.
-func parseJSON(text string) (jsonValue, error) {
+// parseJSON reads text, which must be exactly one JSON value. A repeated member
+// is an error, or with lenient counts in the place of the one before.
+func parseJSON(text string, lenient bool) (jsonValue, error) {
 	if len(text) > MaxSchemaBytes {
 		return jsonValue{}, fmt.Errorf("schema text of %d bytes exceeds %d", len(text), MaxSchemaBytes)
 	}
 	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
 	dec.UseNumber()
-	v, err := readJSON(dec, 0)
+	v, err := (&jsonReader{dec, lenient}).value(0)
 	if err != nil {
 		return jsonValue{}, err
 	}
@@ -84,7 +84,13 @@ func parseJSON(text string) (jsonValue, error) {
 	return v, nil
 }
 
-func readJSON(dec *json.Decoder, depth int) (jsonValue, error) {
+// jsonReader reads the tokens of one text.
+type jsonReader struct {
+	*json.Decoder
+	lenient bool // takes repeated members
+}
+
+func (dec *jsonReader) value(depth int) (jsonValue, error) {
 	token, err := dec.Token()
 	if errors.Is(err, io.EOF) {
 		return jsonValue{}, fmt.Errorf("text ends at byte %d", dec.InputOffset())
@@ -107,47 +113,52 @@ func readJSON(dec *json.Decoder, depth int) (jsonValue, error) {
 			return jsonValue{}, fmt.Errorf("nesting exceeds %d levels at byte %d", MaxSchemaDepth, dec.InputOffset())
 		}
 		if t == '[' {
-			return readArray(dec, depth+1)
+			return dec.array(depth + 1)
 		}
-		return readObject(dec, depth+1)
+		return dec.object(depth + 1)
 	}
 	return jsonValue{kind: jsonNull}, nil
 }
 
-func readArray(dec *json.Decoder, depth int) (jsonValue, error) {
+func (dec *jsonReader) array(depth int) (jsonValue, error) {
 	v := jsonValue{kind: jsonArray}
 	for dec.More() {
-		item, err := readJSON(dec, depth)
+		item, err := dec.value(depth)
 		if err != nil {
 			return jsonValue{}, err
 		}
 		v.items = append(v.items, item)
 	}
-	return v, closeJSON(dec)
+	return v, dec.close()
 }
 
 // manyMembers is the number of members from which an object's names are held in
 // a map.
 const manyMembers = 16
 
-func readObject(dec *json.Decoder, depth int) (jsonValue, error) {
+func (dec *jsonReader) object(depth int) (jsonValue, error) {
 	v := jsonValue{kind: jsonObject}
 	for dec.More() {
-		key, err := readJSON(dec, depth)
+		key, err := dec.value(depth)
 		if err != nil {
 			return jsonValue{}, err
 		}
-		if v.get(key.text) != nil {
+		known := v.get(key.text)
+		if known != nil && !dec.lenient {
 			return jsonValue{}, fmt.Errorf("member %q is repeated at byte %d", key.text, dec.InputOffset())
 		}
-		value, err := readJSON(dec, depth)
+		value, err := dec.value(depth)
 		if err != nil {
 			return jsonValue{}, err
+		}
+		if known != nil {
+			*known = value
+			continue
 		}
 		v.members = append(v.members, jsonMember{key.text, value})
 		v.indexLast()
 	}
-	return v, closeJSON(dec)
+	return v, dec.close()
 }
 
 // indexLast enters the last member into the index, if there is to be one.
@@ -166,7 +177,7 @@ func (v *jsonValue) indexLast() {
 }
 
 // closeJSON reads the bracket that ends an array or object.
-func closeJSON(dec *json.Decoder) error {
+func (dec *jsonReader) close() error {
 	if _, err := dec.Token(); err != nil {
 		if errors.Is(err, io.EOF) {
 			return fmt.Errorf("text ends at byte %d", dec.InputOffset())

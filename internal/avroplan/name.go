@@ -42,6 +42,17 @@ func qualify(name, namespace string) string {
 	return namespace + "." + name
 }
 
+// validFullName reports whether a full name can be used: in a writer's schema any
+// can that has a name behind the namespace.
+func (p *parser) validFullName(full string) bool {
+	return validFullName(full) || p.lenient && simpleName(full) != ""
+}
+
+// validName is validFullName for the name of a field or a symbol.
+func (p *parser) validName(name string) bool {
+	return validName(name) || p.lenient && name != ""
+}
+
 // validFullName reports whether every part of a dotted name is a valid name.
 func validFullName(full string) bool {
 	for part := range strings.SplitSeq(full, ".") {

@@ -17,23 +17,24 @@ import (
 //
 // Errors are of type *[ParseError].
 func Parse(text string, references ...*Schema) (*Schema, error) {
-	return parse(text, references, true)
-}
-
-// ParseWriter is Parse for a schema that only describes data that are already
-// written: fields whose default is not a value of their type have no default
-// instead of being an error, because reading what a writer wrote does not
-// involve the writer's defaults.
-func ParseWriter(text string, references ...*Schema) (*Schema, error) {
 	return parse(text, references, false)
 }
 
-func parse(text string, references []*Schema, strictDefaults bool) (*Schema, error) {
-	value, err := parseJSON(text)
+// ParseWriter is Parse for a schema that only describes data that are already
+// written, and that a registry has stored under its own rules. Whatever has no
+// bearing on the data is not checked: any text that is not empty is a name; of
+// repeated JSON members the last one counts; a default of a field or an enum
+// that is not valid is dropped, and so are aliases that are not valid.
+func ParseWriter(text string, references ...*Schema) (*Schema, error) {
+	return parse(text, references, true)
+}
+
+func parse(text string, references []*Schema, lenient bool) (*Schema, error) {
+	value, err := parseJSON(text, lenient)
 	if err != nil {
 		return nil, &ParseError{Reason: err.Error()}
 	}
-	p := parser{names: make(map[string]*Schema), nameBytes: 1<<20 + 16*len(text)}
+	p := parser{lenient: lenient, names: make(map[string]*Schema), nameBytes: 1<<20 + 16*len(text)}
 	measured := make(map[*Schema]bool)
 	for _, ref := range references {
 		var clash string
@@ -47,7 +48,7 @@ func parse(text string, references []*Schema, strictDefaults bool) (*Schema, err
 		return nil, err
 	}
 	schema.measure(measured)
-	if err := p.encodeDefaults(strictDefaults, len(text)); err != nil {
+	if err := p.encodeDefaults(!lenient, len(text)); err != nil {
 		return nil, err
 	}
 	return schema, nil
@@ -55,6 +56,7 @@ func parse(text string, references []*Schema, strictDefaults bool) (*Schema, err
 
 // parser holds the name table of one text.
 type parser struct {
+	lenient   bool // as ParseWriter
 	names     map[string]*Schema
 	nameBytes int // that full names may still have: a namespace is written once and is in many
 	defaults  []*pendingDefault
@@ -105,9 +107,6 @@ func (p *parser) reference(name, namespace string, path *trail) (*Schema, error)
 }
 
 func (p *parser) union(v *jsonValue, namespace string, path *trail) (*Schema, error) {
-	if len(v.items) == 0 {
-		return nil, fail(path, "a union needs at least one branch")
-	}
 	s := &Schema{Kind: Union}
 	seen := make(map[string]bool)
 	for i := range v.items {
@@ -198,7 +197,7 @@ func (p *parser) define(s *Schema, v *jsonValue, namespace string, path *trail) 
 	if err != nil {
 		return err
 	}
-	if !validFullName(full) {
+	if !p.validFullName(full) {
 		return fail(path, "invalid name %q", full)
 	}
 	if _, ok := primitive(full); ok {
@@ -208,9 +207,10 @@ func (p *parser) define(s *Schema, v *jsonValue, namespace string, path *trail) 
 		return fail(path, "type %s is defined twice", full)
 	}
 	s.Name = full
+	p.names[full] = s
 	aliases, err := namesAttribute(v, "aliases", path)
 	if err != nil {
-		return err
+		return p.unlessLenient(err)
 	}
 	for _, alias := range aliases {
 		namespace := ""
@@ -220,13 +220,21 @@ func (p *parser) define(s *Schema, v *jsonValue, namespace string, path *trail) 
 		if alias, err = p.fullName(alias, namespace, path); err != nil {
 			return err
 		}
-		if !validFullName(alias) {
+		if validFullName(alias) {
+			s.Aliases = append(s.Aliases, alias)
+		} else if !p.lenient {
 			return fail(path, "invalid alias %q", alias)
 		}
-		s.Aliases = append(s.Aliases, alias)
 	}
-	p.names[full] = s
 	return nil
+}
+
+// unlessLenient returns an error about an attribute that has no bearing on data.
+func (p *parser) unlessLenient(err error) error {
+	if p.lenient {
+		return nil
+	}
+	return err
 }
 
 func (p *parser) record(v *jsonValue, namespace string, path *trail) (*Schema, error) {
@@ -249,7 +257,7 @@ func (p *parser) record(v *jsonValue, namespace string, path *trail) (*Schema, e
 	owner := make(map[string]*Field)
 	for _, f := range s.Fields {
 		for _, alias := range f.Aliases {
-			if o := owner[alias]; o != nil && o != f {
+			if o := owner[alias]; o != nil && o != f && !p.lenient {
 				return nil, fail(join(path, s.Name, f.Name), "alias %q is also one of field %s", alias, o.Name)
 			}
 			owner[alias] = f
@@ -277,7 +285,7 @@ func (p *parser) field(record *Schema, v *jsonValue, names map[string]bool, path
 	if err := checkLength(name, path); err != nil {
 		return nil, err
 	}
-	if !validName(name) {
+	if !p.validName(name) {
 		return nil, fail(path, "invalid field name %q in record %s", name, record.Name)
 	}
 	if names[name] {
@@ -286,16 +294,8 @@ func (p *parser) field(record *Schema, v *jsonValue, names map[string]bool, path
 	names[name] = true
 	f := &Field{Name: name}
 	path = join(path, record.Name, name)
-	if f.Aliases, err = namesAttribute(v, "aliases", path); err != nil {
+	if f.Aliases, err = p.fieldAliases(v, path); err != nil {
 		return nil, err
-	}
-	for _, alias := range f.Aliases {
-		if err := checkLength(alias, path); err != nil {
-			return nil, err
-		}
-		if !validName(alias) {
-			return nil, fail(path, "invalid alias %q", alias)
-		}
 	}
 	typ := v.get("type")
 	if typ == nil {
@@ -309,6 +309,25 @@ func (p *parser) field(record *Schema, v *jsonValue, names map[string]bool, path
 		p.defaults = append(p.defaults, &pendingDefault{field: f, value: value, path: path})
 	}
 	return f, nil
+}
+
+func (p *parser) fieldAliases(v *jsonValue, path *trail) ([]string, error) {
+	given, err := namesAttribute(v, "aliases", path)
+	if err != nil {
+		return nil, p.unlessLenient(err)
+	}
+	var aliases []string
+	for _, alias := range given {
+		if err := checkLength(alias, path); err != nil {
+			return nil, err
+		}
+		if validName(alias) {
+			aliases = append(aliases, alias)
+		} else if !p.lenient {
+			return nil, fail(path, "invalid alias %q", alias)
+		}
+	}
+	return aliases, nil
 }
 
 func (p *parser) enum(v *jsonValue, namespace string, path *trail) (*Schema, error) {
@@ -328,7 +347,7 @@ func (p *parser) enum(v *jsonValue, namespace string, path *trail) (*Schema, err
 		if err := checkLength(symbol, path); err != nil {
 			return nil, err
 		}
-		if !validName(symbol) {
+		if !p.validName(symbol) {
 			return nil, fail(path, "invalid symbol %q in enum %s", symbol, s.Name)
 		}
 		if _, ok := index[symbol]; ok {
@@ -339,10 +358,12 @@ func (p *parser) enum(v *jsonValue, namespace string, path *trail) (*Schema, err
 	s.Symbols = symbols
 	if value := v.get("default"); value != nil {
 		i, ok := index[value.text]
-		if value.kind != jsonString || !ok {
+		switch {
+		case value.kind == jsonString && ok:
+			s.EnumDefault = i
+		case !p.lenient:
 			return nil, fail(path, "the default of enum %s is none of its symbols", s.Name)
 		}
-		s.EnumDefault = i
 	}
 	return s, nil
 }

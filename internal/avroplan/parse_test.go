@@ -165,7 +165,6 @@ func TestParseRefusesWhatIsNoSchema(t *testing.T) {
 		{`{"name":"x"}`, "schema has no type"},
 		{`{"type":"array"}`, "array has no items"},
 		{`{"type":"map"}`, "map has no values"},
-		{`[]`, "a union needs at least one branch"},
 		{`["int",["null"]]`, "branch 1 of a union is itself a union"},
 		{`["int","null","int"]`, "a union has two branches int"},
 		{`[{"type":"map","values":"int"},{"type":"map","values":"long"}]`, "a union has two branches map"},
@@ -313,5 +312,40 @@ func TestParseUsesReferencesAndNothingElse(t *testing.T) {
 	}
 	if _, err := Parse(`{"type":"fixed","name":"shop.Money","size":1}`, money); err == nil || err.Error() != "type shop.Money is defined twice" {
 		t.Errorf("redefined reference: %v", err)
+	}
+}
+
+// Registries have stored these texts. What data look like does not depend on
+// what is wrong with them.
+func TestParseWriterTakesWhatRegistriesStore(t *testing.T) {
+	for _, tc := range []struct{ text, strict, outline string }{
+		{`{"type":"record","name":"R","namespace":"my-team.x","fields":[]}`, `invalid name "my-team.x.R"`, "record my-team.x.R{}"},
+		{`{"type":"record","name":"com.2x.R","fields":[]}`, `invalid name "com.2x.R"`, "record com.2x.R{}"},
+		{`{"type":"record","name":"R","namespace":"com.x.Outer$","fields":[{"name":"r","type":["null","com.x.Outer$.R"]}]}`,
+			`invalid name "com.x.Outer$.R"`, "record com.x.Outer$.R{r (null|com.x.Outer$.R)}"},
+		{`{"type":"record","name":"Gr\u00f6\u00dfe","fields":[{"name":"h\u00f6he","type":"int"}]}`, "invalid name \"Gr\u00f6\u00dfe\"", "record Gr\u00f6\u00dfe{h\u00f6he int}"},
+		{`{"type":"enum","name":"E","symbols":["a-b"]}`, `invalid symbol "a-b" in enum E`, "enum E[a-b]"},
+		{`{"type":"enum","name":"E","symbols":["A"],"default":"B"}`, "the default of enum E is none of its symbols", "enum E[A]"},
+		{`{"type":"record","name":"R","doc":"one","doc":"two","fields":[]}`, `member "doc" is repeated at byte 45`, "record R{}"},
+		{`{"type":"fixed","name":"F","size":2,"size":3}`, `member "size" is repeated at byte 42`, "fixed F[3]"},
+		{`{"type":"record","name":"R","aliases":["a-b","ok"],"fields":[]}`, `invalid alias "a-b"`, "record R[ok]{}"},
+		{`{"type":"record","name":"R","aliases":"x","fields":[]}`, "aliases is a JSON string instead of an array", "record R{}"},
+		{`{"type":"record","name":"R","fields":[{"name":"a","type":"int","aliases":["x","y-z"]},{"name":"b","type":"int","aliases":["x"]}]}`,
+			`R.a: invalid alias "y-z"`, "record R{a[x] int; b[x] int}"},
+	} {
+		if _, err := Parse(tc.text); err == nil || err.Error() != tc.strict {
+			t.Errorf("Parse(%s) = %v, want %s", tc.text, err, tc.strict)
+		}
+		s, err := ParseWriter(tc.text)
+		if err != nil {
+			t.Errorf("ParseWriter(%s): %v", tc.text, err)
+		} else if got := outline(s); got != tc.outline {
+			t.Errorf("ParseWriter(%s) = %s, want %s", tc.text, got, tc.outline)
+		}
+	}
+	for _, text := range []string{`{"type":"record","name":"","fields":[]}`, `{"type":"record","name":"x.","fields":[]}`, `{"type":"record","name":"R","fields":[{"name":"","type":"int"}]}`} {
+		if _, err := ParseWriter(text); err == nil {
+			t.Errorf("ParseWriter(%s) takes a type or field without a name", text)
+		}
 	}
 }

@@ -127,7 +127,7 @@ func (r *resolver) node(w, rd *Schema, t *trail) *Node {
 // node fails only if every branch does.
 func (r *resolver) writerUnion(n *Node, w *Schema, t *trail) *Node {
 	choose := &Choose{Indexed: true, Branches: make([]Branch, len(w.Branches))}
-	readable := false
+	readable := len(w.Branches) == 0 // there is no datum that could fail
 	for i, wb := range w.Branches {
 		child, index := r.node(wb, n.Schema, t), -1
 		if child.Choose != nil {

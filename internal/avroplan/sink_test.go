@@ -129,9 +129,6 @@ func (s *textSink) items(n *Node) *DatumError {
 			}
 			index++
 		}
-		if err := c.CloseBlock(block); err != nil {
-			return err
-		}
 	}
 	s.out.WriteByte(brackets[1])
 	return nil

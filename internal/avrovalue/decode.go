@@ -279,9 +279,6 @@ func (k *decodeCompiler) dictionary(n *avroplan.Node, t reflect.Type) (decodeFun
 				}
 				entries.SetMapIndex(reflect.ValueOf(key).Convert(t.Key()), value)
 			}
-			if err := c.CloseBlock(block); err != nil {
-				return err
-			}
 		}
 	}, nil
 }
@@ -318,9 +315,6 @@ func mapInto[T any](n *avroplan.Node, decode decodeFunc) decodeFunc {
 					return err.Under(key)
 				}
 				entries[key] = value
-			}
-			if err := c.CloseBlock(block); err != nil {
-				return err
 			}
 		}
 	}
@@ -374,9 +368,6 @@ func (k *decodeCompiler) slice(n *avroplan.Node, t reflect.Type) (decodeFunc, er
 					return err.At(start + i)
 				}
 			}
-			if err := c.CloseBlock(block); err != nil {
-				return err
-			}
 		}
 	}, nil
 }
@@ -409,9 +400,6 @@ func sliceInto[T any](n *avroplan.Node, decode decodeFunc) decodeFunc {
 				if err := decode(c, unsafe.Pointer(&items[start+i])); err != nil {
 					return err.At(start + i)
 				}
-			}
-			if err := c.CloseBlock(block); err != nil {
-				return err
 			}
 		}
 	}

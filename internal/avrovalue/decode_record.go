@@ -20,7 +20,7 @@ type structDecoder struct {
 // field that the struct or the reader's schema lacks.
 type structField struct {
 	decode decodeFunc
-	offset uintptr
+	place  fieldPlace
 	name   string
 	skip   *avroplan.Schema
 }
@@ -42,7 +42,7 @@ func (k *decodeCompiler) structure(n *avroplan.Node, t reflect.Type) (decodeFunc
 		if step.Node != nil {
 			f.name = n.Schema.Fields[step.Field].Name
 			if target, ok := targets[f.name]; ok {
-				f.offset = target.offset
+				f.place = target.place
 				if f.decode, err = k.value(step.Node, target.typ); err != nil {
 					return nil, inField(f.name, err)
 				}
@@ -57,7 +57,7 @@ func (k *decodeCompiler) structure(n *avroplan.Node, t reflect.Type) (decodeFunc
 			if err != nil {
 				return nil, inField(name, err)
 			}
-			d.defaults = append(d.defaults, structField{name: name, offset: target.offset, decode: decode})
+			d.defaults = append(d.defaults, structField{name: name, place: target.place, decode: decode})
 		}
 	}
 	return d.decode, nil
@@ -71,7 +71,7 @@ func (d *structDecoder) decode(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.D
 		f := &d.fields[i]
 		var err *avroplan.DatumError
 		if f.decode != nil {
-			err = f.decode(c, unsafe.Add(p, f.offset))
+			err = f.decode(c, f.place.make(p))
 		} else {
 			err = c.Skip(f.skip)
 		}
@@ -81,7 +81,7 @@ func (d *structDecoder) decode(c *avroplan.Cursor, p unsafe.Pointer) *avroplan.D
 	}
 	for i := range d.defaults {
 		f := &d.defaults[i]
-		if err := f.decode(c, unsafe.Add(p, f.offset)); err != nil {
+		if err := f.decode(c, f.place.make(p)); err != nil {
 			return err.In(f.name)
 		}
 	}

@@ -147,8 +147,30 @@ func genericFloat(s *avroplan.Schema, other anyEncode) anyEncode {
 			}
 			return nil
 		}
+		switch value := reflect.ValueOf(v); {
+		case !value.IsValid() || value.Type() == durationType:
+		case value.CanInt():
+			return w.whole(s, value.Int())
+		case value.CanUint() && value.Uint() <= math.MaxInt64:
+			return w.whole(s, int64(value.Uint()))
+		case value.CanUint():
+			return w.large(s, value.Uint())
+		}
 		return other(w, v)
 	}
+}
+
+// large is whole for an integer beyond the int64.
+func (w *buffer) large(s *avroplan.Schema, v uint64) *ValueError {
+	f := float64(v)
+	if f >= 1<<64 || uint64(f) != v {
+		return valueErrorf("%d is no Avro %v", v, s.Kind)
+	}
+	if s.Kind == avroplan.Float {
+		return w.narrow(f)
+	}
+	w.data = avroplan.AppendDouble(w.data, f)
+	return nil
 }
 
 // whole adds an integer as a float or double, which must hold it exactly.

@@ -30,10 +30,11 @@ type structEncoder struct{ fields []structValue }
 // structValue writes one field of a record: from the struct, or the bytes that
 // stand for it where the struct has no such field.
 type structValue struct {
-	name   string
-	encode encodeFunc
-	offset uintptr
-	fill   []byte
+	name     string
+	encode   encodeFunc // nil without a field of the struct
+	place    fieldPlace
+	fill     []byte
+	optional bool // fill stands for the field
 }
 
 func (k *encodeCompiler) structure(s *avroplan.Schema, t reflect.Type) (encodeFunc, error) {
@@ -48,10 +49,10 @@ func (k *encodeCompiler) structure(s *avroplan.Schema, t reflect.Type) (encodeFu
 		return nil, err
 	}
 	for _, f := range s.Fields {
+		fill, optional := missingField(f)
 		source, ok := sources[f.Name]
 		if !ok {
-			fill, ok := missingField(f)
-			if !ok {
+			if !optional {
 				return nil, fmt.Errorf("type %v has no field %s, which has no default", t, f.Name)
 			}
 			e.fields = append(e.fields, structValue{name: f.Name, fill: fill})
@@ -61,7 +62,7 @@ func (k *encodeCompiler) structure(s *avroplan.Schema, t reflect.Type) (encodeFu
 		if err != nil {
 			return nil, inField(f.Name, err)
 		}
-		e.fields = append(e.fields, structValue{name: f.Name, encode: encode, offset: source.offset})
+		e.fields = append(e.fields, structValue{name: f.Name, encode: encode, place: source.place, fill: fill, optional: optional})
 	}
 	return e.encode, nil
 }
@@ -74,8 +75,18 @@ func (e *structEncoder) encode(w *buffer, p unsafe.Pointer) *ValueError {
 		f := &e.fields[i]
 		if f.encode == nil {
 			w.raw(f.fill)
-		} else if err := f.encode(w, unsafe.Add(p, f.offset)); err != nil {
-			return err.in(f.name)
+			continue
+		}
+		field, missing := f.place.find(p)
+		switch {
+		case missing == nil:
+			if err := f.encode(w, field); err != nil {
+				return err.in(f.name)
+			}
+		case f.optional:
+			w.raw(f.fill)
+		default:
+			return valueErrorf("the embedded *%v is nil, and the field has no default", missing.typ).in(f.name)
 		}
 	}
 	w.leave()

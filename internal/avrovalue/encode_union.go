@@ -238,7 +238,8 @@ func scoreFloat(s *avroplan.Schema, v any) int {
 	case value.Kind() == reflect.Float32:
 		return when(s.Kind == avroplan.Float, suits) + when(s.Kind == avroplan.Double, suitsOtherSize)
 	}
-	return when(number || value.CanInt() && value.Type() != durationType, suitsWidened)
+	integer := value.CanInt() || value.CanUint()
+	return when(number || integer && value.Type() != durationType, suitsWidened)
 }
 
 func scoreBytes(s *avroplan.Schema, v any) int {

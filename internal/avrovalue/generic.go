@@ -185,9 +185,7 @@ func decimalReader(s *avroplan.Schema) (func(*avroplan.Cursor, *big.Rat) *avropl
 		if err != nil {
 			return err
 		}
-		if !decimal.set(r, data) {
-			return c.Fail("decimal has more than %d digits", s.Precision)
-		}
+		decimal.set(r, data)
 		return nil
 	}, nil
 }
@@ -237,9 +235,6 @@ func (k *decodeCompiler) genericArray(n *avroplan.Node) (anyDecode, error) {
 				}
 				items = append(items, v)
 			}
-			if err := c.CloseBlock(block); err != nil {
-				return nil, err
-			}
 		}
 	}, nil
 }
@@ -277,9 +272,6 @@ func (k *decodeCompiler) genericMap(n *avroplan.Node) (anyDecode, error) {
 					return nil, err.Under(key)
 				}
 				entries[key] = v
-			}
-			if err := c.CloseBlock(block); err != nil {
-				return nil, err
 			}
 		}
 	}, nil

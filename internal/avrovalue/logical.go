@@ -138,7 +138,7 @@ const maxInt64Digits = 18
 type decimalType struct {
 	precision, scale int
 	size             int   // of a fixed, 0 for bytes
-	unit, limit      int64 // 10^scale and 10^precision, 0 if they exceed an int64
+	unit             int64 // 10^scale, 0 if it exceeds an int64
 	bigUnit          *big.Int
 	bigLimit         func() *big.Int
 }
@@ -152,9 +152,6 @@ func newDecimalType(s *avroplan.Schema) (*decimalType, error) {
 	if s.Scale <= maxInt64Digits {
 		d.unit = d.bigUnit.Int64()
 	}
-	if s.Precision <= maxInt64Digits {
-		d.limit = d.bigLimit().Int64()
-	}
 	if s.Kind == avroplan.Fixed {
 		d.size = s.Size
 	}
@@ -164,8 +161,8 @@ func newDecimalType(s *avroplan.Schema) (*decimalType, error) {
 func power10(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
 
 // set makes r the number whose unscaled value is data, in two's complement and
-// big-endian. It reports false if the value has more digits than the precision.
-func (d *decimalType) set(r *big.Rat, data []byte) bool {
+// big-endian. The precision binds those who write.
+func (d *decimalType) set(r *big.Rat, data []byte) {
 	if len(data) <= 8 && d.unit != 0 {
 		v := int64(0)
 		if len(data) > 0 {
@@ -175,17 +172,13 @@ func (d *decimalType) set(r *big.Rat, data []byte) bool {
 			}
 		}
 		r.SetFrac64(v, d.unit)
-		return d.limit == 0 || v < d.limit && v > -d.limit
+		return
 	}
 	v := new(big.Int).SetBytes(data)
 	if len(data) > 0 && data[0]&0x80 != 0 {
 		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(8*len(data))))
 	}
-	if !d.holds(v) {
-		return false
-	}
 	r.SetFrac(v, d.bigUnit)
-	return true
 }
 
 // holds reports whether v has at most as many digits as the precision. The

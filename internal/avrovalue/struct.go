@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unsafe"
 )
 
 // goField is a field of a Go struct that stands for a field of a record.
@@ -16,18 +17,85 @@ type goField struct {
 	name    string
 	options string // of the tag, behind the name
 	typ     reflect.Type
-	offset  uintptr
+	place   fieldPlace
+}
+
+// fieldPlace is where a field is: at an offset in the struct, or in the struct
+// behind the last one of several embedded pointers.
+type fieldPlace struct {
+	hops   []embeddedHop
+	offset uintptr
+}
+
+// embeddedHop is an embedded pointer on the way to a field.
+type embeddedHop struct {
+	offset uintptr
+	typ    reflect.Type // that it points to
+}
+
+// find returns the address of the field in the struct at p, or nil and the
+// pointer that is nil.
+func (f *fieldPlace) find(p unsafe.Pointer) (unsafe.Pointer, *embeddedHop) {
+	if f.hops != nil {
+		return f.behindPointers(p)
+	}
+	return unsafe.Add(p, f.offset), nil
+}
+
+func (f *fieldPlace) behindPointers(p unsafe.Pointer) (unsafe.Pointer, *embeddedHop) {
+	for i := range f.hops {
+		if p = *(*unsafe.Pointer)(unsafe.Add(p, f.hops[i].offset)); p == nil {
+			return nil, &f.hops[i]
+		}
+	}
+	return unsafe.Add(p, f.offset), nil
+}
+
+// make is find that sets pointers which are nil to new values.
+func (f *fieldPlace) make(p unsafe.Pointer) unsafe.Pointer {
+	if f.hops != nil {
+		return f.setPointers(p)
+	}
+	return unsafe.Add(p, f.offset)
+}
+
+func (f *fieldPlace) setPointers(p unsafe.Pointer) unsafe.Pointer {
+	for i := range f.hops {
+		pointer := (*unsafe.Pointer)(unsafe.Add(p, f.hops[i].offset))
+		if *pointer == nil {
+			*pointer = reflect.New(f.hops[i].typ).UnsafePointer()
+		}
+		p = *pointer
+	}
+	return unsafe.Add(p, f.offset)
+}
+
+// compare orders places as the struct has them.
+func (f *fieldPlace) compare(g *fieldPlace) int {
+	for i := range min(len(f.hops), len(g.hops)) {
+		if c := cmp.Compare(f.hops[i].offset, g.hops[i].offset); c != 0 {
+			return c
+		}
+	}
+	at := func(f *fieldPlace, i int) uintptr {
+		if i < len(f.hops) {
+			return f.hops[i].offset
+		}
+		return f.offset
+	}
+	i := min(len(f.hops), len(g.hops))
+	return cmp.Compare(at(f, i), at(g, i))
 }
 
 // goFields lists the fields of a struct type by the name of the record field
 // that each stands for: the avro tag, otherwise the name of the Go field. A tag
-// of "-" leaves a field out, and fields of embedded structs without a tag count
-// as the struct's own. Of two fields with one name the less deeply embedded
+// of "-" leaves a field out, and fields of embedded structs without a tag, or of
+// embedded pointers to structs, count as the struct's own. Of two fields with one name the less deeply embedded
 // stands; two at the same depth are an error.
 func goFields(t reflect.Type) (map[string]goField, error) {
 	type level struct {
-		typ    reflect.Type
-		offset uintptr
+		typ   reflect.Type
+		place fieldPlace // of the struct; its offset is that of the first field
 	}
 	fields := make(map[string]goField)
 	visited := map[reflect.Type]bool{t: true}
@@ -38,10 +106,14 @@ func goFields(t reflect.Type) (map[string]goField, error) {
 			for i := range l.typ.NumField() {
 				f := l.typ.Field(i)
 				tag, options, _ := strings.Cut(f.Tag.Get("avro"), ",")
-				if f.Anonymous && f.Type.Kind() == reflect.Struct && tag == "" && !isScalarStruct(f.Type) {
-					if !visited[f.Type] {
-						visited[f.Type] = true
-						next = append(next, level{f.Type, l.offset + f.Offset})
+				place := fieldPlace{l.place.hops, l.place.offset + f.Offset}
+				if inner, ok := embeddedStruct(f); ok && tag == "" {
+					if !visited[inner] {
+						visited[inner] = true
+						if f.Type.Kind() == reflect.Pointer {
+							place = fieldPlace{hops: append(slices.Clone(place.hops), embeddedHop{place.offset, inner})}
+						}
+						next = append(next, level{inner, place})
 					}
 					continue
 				}
@@ -56,7 +128,7 @@ func goFields(t reflect.Type) (map[string]goField, error) {
 				}
 				if _, shadowed := fields[tag]; !shadowed {
 					found[tag] = true
-					fields[tag] = goField{tag, options, f.Type, l.offset + f.Offset}
+					fields[tag] = goField{tag, options, f.Type, place}
 				}
 			}
 		}
@@ -65,11 +137,21 @@ func goFields(t reflect.Type) (map[string]goField, error) {
 	return fields, nil
 }
 
+// embeddedStruct returns the struct type that a field embeds, directly or by a
+// pointer.
+func embeddedStruct(f reflect.StructField) (reflect.Type, bool) {
+	t := f.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t, f.Anonymous && t.Kind() == reflect.Struct && !isScalarStruct(t)
+}
+
 // orderedFields returns the fields in the order in which the struct has them.
 // Fields without a size share an offset with the next one.
 func orderedFields(fields map[string]goField) []goField {
 	return slices.SortedFunc(maps.Values(fields), func(a, b goField) int {
-		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.name, b.name))
+		return cmp.Or(a.place.compare(&b.place), cmp.Compare(a.name, b.name))
 	})
 }
 

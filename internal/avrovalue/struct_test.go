@@ -396,6 +396,55 @@ func TestEmbeddedStructsAndShadowing(t *testing.T) {
 	}
 }
 
+type base struct {
+	A int  `avro:"a"`
+	B *int `avro:"b"`
+}
+
+type base2 struct {
+	*base
+	D string `avro:"d"`
+}
+
+// Fields of an embedded pointer are the struct's own: reading sets the pointer,
+// and a nil pointer has no values for them.
+func TestEmbeddedPointersAreFollowed(t *testing.T) {
+	type outer struct {
+		C string
+		*base2
+	}
+	const text = `{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"b","type":["null","int"],"default":null},
+		{"name":"C","type":"string"},{"name":"d","type":"string","default":"x"}]}`
+	c := newTestCodec[outer](t, text)
+	want := outer{C: "c", base2: &base2{&base{5, new(6)}, "d"}}
+	data, err := c.encode(want)
+	if data != "0a020c"+"0263"+"0264" || err != nil {
+		t.Fatalf("encode = %s, %v", data, err)
+	}
+	got, err := c.decode("", data)
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(outer{}, base2{})); diff != "" || err != nil {
+		t.Errorf("decode: %v, mismatch (-want +got):\n%s", err, diff)
+	}
+	if _, err := c.encode(outer{C: "c"}); err == nil || err.Error() != "field a: the embedded *avrovalue.base2 is nil, and the field has no default" {
+		t.Errorf("encode without the embedded value: %v", err)
+	}
+	defaults := newTestCodec[outer](t, strings.Replace(text, `"type":"int"}`, `"type":"int","default":7}`, 1))
+	if data, err := defaults.encode(outer{C: "c", base2: &base2{D: "d"}}); data != "0e00"+"0263"+"0264" || err != nil {
+		t.Errorf("encode with a nil pointer in the embedded value = %s, %v", data, err)
+	}
+	if data, err := defaults.encode(outer{C: "c"}); data != "0e00"+"0263"+"0278" || err != nil {
+		t.Errorf("encode with defaults = %s, %v", data, err)
+	}
+	got, err = newTestCodec[outer](t, `{"type":"record","name":"R","fields":[{"name":"C","type":"string"}]}`).decode("", "0263")
+	if diff := cmp.Diff(outer{C: "c"}, got, cmp.AllowUnexported(outer{}, base2{})); diff != "" || err != nil {
+		t.Errorf("decode of a record without the embedded fields: %v, mismatch (-want +got):\n%s", err, diff)
+	}
+	inferred, err := SchemaFor[outer]("")
+	if want := `{"type":"record","name":"outer","fields":[{"name":"C","type":"string"},{"name":"a","type":"int"},{"name":"b","type":["null","int"],"default":null},{"name":"d","type":"string"}]}`; strings.Replace(inferred, `"a","type":"long"`, `"a","type":"int"`, 1) != strings.Replace(want, `["null","int"]`, `["null","long"]`, 1) || err != nil {
+		t.Errorf("schema = %s, %v", inferred, err)
+	}
+}
+
 type level int
 
 func (l level) MarshalText() ([]byte, error) {
@@ -537,10 +586,18 @@ func TestArraysAndMapsOfSeveralBlocks(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("decode: %v, mismatch (-want +got):\n%s", err, diff)
 	}
+	// The size of a block is for those who pass over it.
+	for _, size := range []string{"00", "02", "08", "7e", "01"} {
+		got, err := c.decode("", "01"+size+"02 00  01"+size+"0261 02 00  01"+size+"0261 02 00  01"+size+"0261 01 00  020278 00 00")
+		want := value{
+			Ints: []int64{1}, Items: []address{{"a", 1}}, Words: map[string]int64{"a": 1}, Flags: map[string]bool{"a": true},
+			Any: map[string]any{"x": []any{}},
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("blocks of size %s: %v, mismatch (-want +got):\n%s", size, err, diff)
+		}
+	}
 	for _, tc := range []struct{ data, want string }{
-		{"01 04 02 00", "field ints at byte 3: block ends at byte 4 by its size"},
-		{"00 01 08 0261 02 00", "field items at byte 6: block ends at byte 7 by its size"},
-		{"00 00 01 08 0261 02 00", "field words at byte 7: block ends at byte 8 by its size"},
 		{"00 00 00 02 0261 02", `field flags["a"] at byte 6: boolean byte 0x02`},
 	} {
 		_, err := c.decode("", tc.data)

@@ -427,6 +427,18 @@ func TestAvroWriterTakesOtherGoTypes(t *testing.T) {
 		{`"long"`, json.Number("7.5"), "7.5 is no Avro long"},
 		{`"double"`, json.Number("0.5"), "000000000000e03f"},
 		{`"double"`, float32(0.5), "000000000000e03f"},
+		{`"double"`, int8(-2), "00000000000000c0"},
+		{`"double"`, int16(2), "0000000000000040"},
+		{`"double"`, uint(2), "0000000000000040"},
+		{`"double"`, uint8(2), "0000000000000040"},
+		{`"double"`, uint64(1) << 63, "000000000000e043"},
+		{`"double"`, uint64(1)<<63 + 1, "9223372036854775809 is no Avro double"},
+		{`"double"`, uint64(math.MaxUint64), "18446744073709551615 is no Avro double"},
+		{`"double"`, time.Second, "type time.Duration cannot be written as Avro double"},
+		{`"float"`, uint16(2), "00000040"},
+		{`"float"`, uint32(16777217), "1.6777217e+07 is no Avro float"},
+		{`["null","double"]`, uint32(2), "020000000000000040"},
+		{`["null","float"]`, int16(2), "0200000040"},
 		{`"float"`, 0.5, "0000003f"},
 		{`"float"`, 0.1, "0.1 is no Avro float"},
 		{`"float"`, 16777217, "1.6777217e+07 is no Avro float"},
@@ -500,15 +512,15 @@ func TestAvroTimesKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-func TestAvroDecimalBeyondItsPrecisionIsAnError(t *testing.T) {
+func TestAvroDecimalsAreReadWhateverTheirPrecision(t *testing.T) {
 	for _, tc := range []struct{ schema, data, want string }{
 		{`{"type":"bytes","logicalType":"decimal","precision":2}`, "0263", "99"},
-		{`{"type":"bytes","logicalType":"decimal","precision":2}`, "0264", "byte 2: decimal has more than 2 digits"},
-		{`{"type":"bytes","logicalType":"decimal","precision":2}`, "029c", "byte 2: decimal has more than 2 digits"},
+		{`{"type":"bytes","logicalType":"decimal","precision":2}`, "0264", "100"},
+		{`{"type":"bytes","logicalType":"decimal","precision":2}`, "029c", "-100"},
 		{`{"type":"bytes","logicalType":"decimal","precision":2}`, "029d", "-99"},
 		{`{"type":"bytes","logicalType":"decimal","precision":2}`, "00", "0"},
 		{`{"type":"bytes","logicalType":"decimal","precision":20}`, "12056bc75e2d630fffff", "99999999999999999999"},
-		{`{"type":"bytes","logicalType":"decimal","precision":20}`, "12056bc75e2d63100000", "byte 10: decimal has more than 20 digits"},
+		{`{"type":"bytes","logicalType":"decimal","precision":20}`, "12056bc75e2d63100000", "100000000000000000000"},
 		{`{"type":"bytes","logicalType":"decimal","precision":20}`, "12fffffffffffffffffe", "-2"},
 	} {
 		value, err := newTestCodec[*big.Rat](t, tc.schema).decode("", tc.data)
