@@ -295,9 +295,6 @@ func (r *avroReader) items(o *avroOp) *avroplan.DatumError {
 				index++
 			}
 		}
-		if err := c.CloseBlock(block); err != nil {
-			return err
-		}
 	}
 	c.Leave()
 	column.EndList()

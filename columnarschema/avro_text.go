@@ -186,9 +186,6 @@ func (r avroTextReader) appendItemsText(dst []byte, n *avroplan.Node) ([]byte, *
 				parts = append(parts, part)
 			}
 		}
-		if err := c.CloseBlock(block); err != nil {
-			return dst, err
-		}
 	}
 	c.Leave()
 	switch {

@@ -91,6 +91,7 @@ type CacheHooks struct {
 // CacheFetch is the outcome of one fetch of a writer schema.
 type CacheFetch struct {
 	SchemaID  int
+	Context   string // of the registry that the id belongs to; "" is the default one
 	GUID      string // set when the record named a GUID instead of an id
 	Duration  time.Duration
 	Err       error
@@ -137,7 +138,8 @@ func NewSchemaCache(client *RegistryClient, options ...SchemaCacheOption) *Schem
 	if client != nil {
 		c.logger = client.logger
 	}
-	c.writers.Store(&writerTable{byID: map[uint32]*writerSchema{}, byGUID: map[GUID]*writerSchema{}})
+	writers := newIDTable[*writerSchema]()
+	c.writers.Store(&writers)
 	for _, option := range options {
 		option(c)
 	}
@@ -307,7 +309,7 @@ func (c *SchemaCache) IDForSubject(subject string) (int, bool) {
 // [*FetchPendingError]; a schema that the registry refused is a
 // [*SchemaUnavailableError]. It does no I/O on the caller's goroutine.
 func (c *SchemaCache) WriterSchema(schemaID int) (string, error) {
-	w, err := c.writer(writerID{id: uint32(schemaID)})
+	w, err := c.writer(writerID{id: uint32(schemaID)}, "")
 	if err != nil {
 		return "", err
 	}
@@ -405,7 +407,7 @@ func (c *SchemaCache) changeLocked(id writerID, edit func(*writerSchema)) bool {
 		*changed = *old
 	}
 	edit(changed)
-	table.put(changed)
+	table.put(id, changed)
 	c.writers.Store(table)
 	return old != nil
 }
@@ -429,7 +431,7 @@ func (c *SchemaCache) pinLocked(id writerID, edit func(*writerSchema)) bool {
 // text that is cached for the id stays, so nothing that serdes have compiled is
 // outdated.
 func (c *SchemaCache) adoptLocked(local localSchema, resolved *resolution, stated string) {
-	c.pinLocked(writerID{id: resolved.id}, func(w *writerSchema) {
+	c.pinLocked(writerID{id: resolved.id, context: contextOf(local.subject)}, func(w *writerSchema) {
 		if target := resolved.target; w.text == "" && !resolved.assumed {
 			w.kind, w.kindKnown, w.text, w.references = target.kind, true, target.text, target.references
 		}

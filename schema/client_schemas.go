@@ -53,11 +53,22 @@ func (c *RegistryClient) fetch(ctx context.Context, path string, options []Reque
 // reference cycles are cut. Two different schemas under one reference name are
 // an error that wraps [ErrReferenceConflict].
 func (c *RegistryClient) ResolvedSchemaByID(ctx context.Context, schemaID int) (ResolvedSchema, error) {
-	fetched, err := c.SchemaByID(ctx, schemaID)
+	return c.resolvedSchemaFor(ctx, schemaID, "")
+}
+
+// resolvedSchemaFor is ResolvedSchemaByID for an id of the context that subject,
+// where it is not empty, is in. What the schema refers to is in the same context,
+// unless it says otherwise.
+func (c *RegistryClient) resolvedSchemaFor(ctx context.Context, schemaID int, subject string) (ResolvedSchema, error) {
+	var options []RequestOption
+	if subject != "" {
+		options = append(options, WithSubject(subject))
+	}
+	fetched, err := c.FindSchemaByID(ctx, schemaID, options...)
 	if err != nil {
 		return ResolvedSchema{}, err
 	}
-	return c.ResolveReferences(ctx, fetched)
+	return c.resolveReferences(ctx, contextOf(subject), fetched)
 }
 
 // ResolvedSchemaByGUID is [RegistryClient.ResolvedSchemaByID] for a GUID.
@@ -72,8 +83,13 @@ func (c *RegistryClient) ResolvedSchemaByGUID(ctx context.Context, guid GUID) (R
 // ResolveReferences fetches everything that a schema refers to, as
 // [RegistryClient.ResolvedSchemaByID] does.
 func (c *RegistryClient) ResolveReferences(ctx context.Context, schema FetchedSchema) (ResolvedSchema, error) {
+	return c.resolveReferences(ctx, "", schema)
+}
+
+// resolveReferences is ResolveReferences for a schema in a context.
+func (c *RegistryClient) resolveReferences(ctx context.Context, context string, schema FetchedSchema) (ResolvedSchema, error) {
 	resolver := referenceResolver{client: c, seen: map[SchemaReference]*Reference{}}
-	direct, err := resolver.resolve(ctx, schema.References, 1)
+	direct, err := resolver.resolve(ctx, context, schema.References, 1)
 	if err != nil {
 		return ResolvedSchema{}, err
 	}
@@ -101,19 +117,20 @@ type referenceResolver struct {
 	seen   map[SchemaReference]*Reference // by subject and version; nil while on the path
 }
 
-func (r *referenceResolver) resolve(ctx context.Context, references []SchemaReference, depth int) ([]Reference, error) {
+// resolve returns the references of a schema in a registry context.
+func (r *referenceResolver) resolve(ctx context.Context, context string, references []SchemaReference, depth int) ([]Reference, error) {
 	if len(references) > 0 && depth > maxReferenceDepth {
 		return nil, fmt.Errorf("schema references are nested more than %d deep", maxReferenceDepth)
 	}
 	var resolved []Reference
 	for _, reference := range references {
-		key := SchemaReference{Subject: reference.Subject, Version: reference.Version}
+		key := SchemaReference{Subject: inContextOf(context, reference.Subject), Version: reference.Version}
 		known, ok := r.seen[key]
 		if !ok {
 			var err error
 			if known, err = r.fetch(ctx, key, depth); err != nil {
 				return nil, fmt.Errorf("reference %s to version %d of subject %s: %w",
-					reference.Name, reference.Version, reference.Subject, err)
+					reference.Name, reference.Version, key.Subject, err)
 			}
 		}
 		if known == nil {
@@ -138,7 +155,7 @@ func (r *referenceResolver) fetch(ctx context.Context, key SchemaReference, dept
 	if version.Schema == "" {
 		return nil, unreadable("schema registry response has no text schema", nil)
 	}
-	nested, err := r.resolve(ctx, version.References, depth+1)
+	nested, err := r.resolve(ctx, contextOf(key.Subject), version.References, depth+1)
 	if err != nil {
 		return nil, err
 	}

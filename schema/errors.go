@@ -157,6 +157,7 @@ func retriableStatus(status int) bool {
 // why an earlier attempt failed.
 type FetchPendingError struct {
 	SchemaID int
+	Context  string // of the registry that the id belongs to; "" is the default one
 
 	guid  string
 	cause error
@@ -165,7 +166,7 @@ type FetchPendingError struct {
 
 // Error names the schema and the last failure, if there was one.
 func (e *FetchPendingError) Error() string {
-	return withCause(fmt.Sprintf("writer schema for id %s is pending fetch", schemaName(e.SchemaID, e.guid)), e.cause)
+	return withCause(fmt.Sprintf("writer schema for id %s is pending fetch", schemaNameIn(e.Context, e.SchemaID, e.guid)), e.cause)
 }
 
 // Retriable is always true.
@@ -183,6 +184,7 @@ func (e *FetchPendingError) Done() <-chan struct{} { return e.done }
 // cache asks the registry again only after RetryAt.
 type SchemaUnavailableError struct {
 	SchemaID int
+	Context  string // of the registry that the id belongs to; "" is the default one
 	GUID     string // set when the record named a GUID instead of an id
 	RetryAt  time.Time
 
@@ -195,7 +197,7 @@ type SchemaUnavailableError struct {
 
 // Error names the schema, the registry's refusal, and whose record it is.
 func (e *SchemaUnavailableError) Error() string {
-	text := withCause(fmt.Sprintf("writer schema for id %s is not available", schemaName(e.SchemaID, e.GUID)), e.cause)
+	text := withCause(fmt.Sprintf("writer schema for id %s is not available", schemaNameIn(e.Context, e.SchemaID, e.GUID)), e.cause)
 	if e.Subject == "" {
 		return text
 	}
@@ -304,6 +306,14 @@ func schemaName(id int, guid string) string {
 		return guid
 	}
 	return fmt.Sprint(uint32(id))
+}
+
+// schemaNameIn is schemaName with the registry context of an id.
+func schemaNameIn(context string, id int, guid string) string {
+	if context == "" {
+		return schemaName(id, guid)
+	}
+	return schemaName(id, guid) + " in context " + context
 }
 
 func withCause(text string, cause error) string {

@@ -95,7 +95,7 @@ func ExampleSchemaCache_PrewarmReport() {
 
 // A record whose schema is not cached says so at once. A poll loop reads it
 // again later; anything that may block can wait.
-func ExampleSchemaCache_AwaitWriterSchema() {
+func ExampleJSONSchemaSerde_DeserializeContext() {
 	registry := newRegistry()
 	defer registry.Close()
 	client, err := schema.NewRegistryClient(registry.URL)
@@ -105,25 +105,36 @@ func ExampleSchemaCache_AwaitWriterSchema() {
 	defer client.CloseIdleConnections()
 	cache := schema.NewSchemaCache(client)
 	defer func() { _ = cache.Close() }()
-	orders, err := schema.NewJSONSchemaSerde[any](`{"type":"object"}`, cache, schema.RoleValue, true)
+	orders, err := schema.NewJSONSchemaSerde[map[string]any](`{"type":"object"}`, cache, schema.RoleValue, true)
 	if err != nil {
 		log.Fatal(err)
 	}
-
-	record := schema.Encode(7, []byte(`{"id":"o-1"}`))
-	_, err = orders.Deserialize("orders", record)
+	payload := schema.Encode(7, []byte(`{"id":"o-1"}`))
+	_, err = orders.Deserialize("orders", payload)
 	fmt.Println(err)
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if _, err := cache.AwaitWriterSchema(ctx, 7); err != nil {
-		log.Fatal(err)
-	}
-	value, err := orders.Deserialize("orders", record)
-	fmt.Println(value, err)
+	order, err := orders.DeserializeContext(ctx, "orders", payload)
+	fmt.Println(order, err)
 	// Output:
 	// writer schema for id 7 is pending fetch
 	// map[id:o-1] <nil>
+}
+
+// A subject names the context of a registry that its ids belong to.
+func ExampleWithStrategy_context() {
+	staging := schema.WithStrategy(func(topic string, role schema.Role) string {
+		return ":.staging:" + schema.TopicNameStrategy(topic, role)
+	})
+	cache := schema.NewSchemaCache(nil)
+	defer func() { _ = cache.Close() }()
+	orders, err := schema.NewGenericAvroSerde(`"string"`, cache, schema.RoleValue, staging)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(orders.Subject("orders"))
+	// Output: :.staging:orders-value
 }
 
 func ExampleRegistryHooks() {

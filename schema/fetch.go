@@ -20,8 +20,9 @@ type fetchState struct {
 }
 
 // writer returns a writer schema, or the error that says where its fetch
-// stands, and starts a fetch when one is due. It does not block on I/O.
-func (c *SchemaCache) writer(id writerID) (*writerSchema, error) {
+// stands, and starts a fetch when one is due. The subject is that of the record;
+// it is asked for where it names the context of the id. It does not block on I/O.
+func (c *SchemaCache) writer(id writerID, subject string) (*writerSchema, error) {
 	if w := c.writers.Load().get(id); w != nil && w.text != "" {
 		return w, nil
 	}
@@ -52,12 +53,12 @@ func (c *SchemaCache) writer(id writerID) (*writerSchema, error) {
 	}
 	state.running = make(chan struct{})
 	c.running++
-	c.goroutines.Go(func() { c.runFetch(id, state) })
+	c.goroutines.Go(func() { c.runFetch(id, subject, state) })
 	return nil, pendingError(id, state)
 }
 
 func pendingError(id writerID, state *fetchState) *FetchPendingError {
-	pending := &FetchPendingError{SchemaID: int(id.id), guid: id.guidText()}
+	pending := &FetchPendingError{SchemaID: int(id.id), Context: id.context, guid: id.guidText()}
 	if state != nil {
 		pending.cause, pending.done = state.cause, state.running
 	}
@@ -65,7 +66,7 @@ func pendingError(id writerID, state *fetchState) *FetchPendingError {
 }
 
 func unavailableError(id writerID, state *fetchState) *SchemaUnavailableError {
-	return &SchemaUnavailableError{SchemaID: int(id.id), GUID: id.guidText(), RetryAt: state.until, cause: state.cause}
+	return &SchemaUnavailableError{SchemaID: int(id.id), Context: id.context, GUID: id.guidText(), RetryAt: state.until, cause: state.cause}
 }
 
 // trimFailuresLocked keeps records with made-up ids from filling the memory.
@@ -90,7 +91,7 @@ func (c *SchemaCache) trimFailuresLocked() {
 }
 
 // runFetch fetches one schema and records the outcome.
-func (c *SchemaCache) runFetch(id writerID, state *fetchState) {
+func (c *SchemaCache) runFetch(id writerID, subject string, state *fetchState) {
 	var (
 		resolved ResolvedSchema
 		err      error
@@ -99,7 +100,7 @@ func (c *SchemaCache) runFetch(id writerID, state *fetchState) {
 	select {
 	case c.fetchSlots <- struct{}{}:
 		start := time.Now()
-		resolved, err = c.fetch(id)
+		resolved, err = c.fetch(id, subject)
 		duration = time.Since(start)
 		<-c.fetchSlots
 	case <-c.ctx.Done():
@@ -127,7 +128,7 @@ func writerOf(id writerID, resolved ResolvedSchema) (*writerSchema, error) {
 
 // fetch asks the registry, and again when it does not know a schema: one that
 // was registered a moment ago may not have reached every node.
-func (c *SchemaCache) fetch(id writerID) (ResolvedSchema, error) {
+func (c *SchemaCache) fetch(id writerID, subject string) (ResolvedSchema, error) {
 	ctx, cancel := context.WithTimeoutCause(c.ctx, c.fetchTimeout,
 		fmt.Errorf("no schema within %v: %w", c.fetchTimeout, context.DeadlineExceeded))
 	defer cancel()
@@ -136,9 +137,12 @@ func (c *SchemaCache) fetch(id writerID) (ResolvedSchema, error) {
 			resolved ResolvedSchema
 			err      error
 		)
-		if id.byGUID {
+		switch {
+		case id.byGUID:
 			resolved, err = c.client.ResolvedSchemaByGUID(ctx, id.guid)
-		} else {
+		case id.context != "":
+			resolved, err = c.client.resolvedSchemaFor(ctx, int(id.id), subject)
+		default:
 			resolved, err = c.client.ResolvedSchemaByID(ctx, int(id.id))
 		}
 		if err == nil || !errors.Is(err, ErrNotFound) || try+1 == unknownSchemaTries {
@@ -232,7 +236,7 @@ func (c *SchemaCache) reportFetch(id writerID, duration time.Duration, err error
 			slog.Duration("duration", duration), slog.Any("error", err))
 	}
 	if c.hooks.Fetch != nil {
-		c.hooks.Fetch(CacheFetch{SchemaID: int(id.id), GUID: id.guidText(), Duration: duration, Err: err, Permanent: refused})
+		c.hooks.Fetch(CacheFetch{SchemaID: int(id.id), Context: id.context, GUID: id.guidText(), Duration: duration, Err: err, Permanent: refused})
 	}
 }
 
@@ -241,25 +245,42 @@ func (c *SchemaCache) reportFetch(id writerID, duration time.Duration, err error
 // wait with a [*SchemaUnavailableError]; when ctx ends the error tells the last
 // failure as well.
 func (c *SchemaCache) AwaitWriterSchema(ctx context.Context, schemaID int) (string, error) {
-	id := writerID{id: uint32(schemaID)}
-	for {
-		w, err := c.writer(id)
-		if err == nil {
-			return w.text, nil
-		}
-		pending, ok := errors.AsType[*FetchPendingError](err)
-		if !ok {
+	return c.awaitText(ctx, writerID{id: uint32(schemaID)})
+}
+
+// AwaitWriterSchemaByGUID is [SchemaCache.AwaitWriterSchema] for a GUID.
+func (c *SchemaCache) AwaitWriterSchemaByGUID(ctx context.Context, guid GUID) (string, error) {
+	return c.awaitText(ctx, writerID{guid: guid, byGUID: true})
+}
+
+func (c *SchemaCache) awaitText(ctx context.Context, id writerID) (string, error) {
+	return awaiting(ctx, c, func() (string, error) {
+		w, err := c.writer(id, "")
+		if err != nil {
 			return "", err
 		}
-		if ended := c.awaitAttempt(ctx, id, pending); ended != nil {
-			return "", joinCauses(ended, pending)
+		return w.text, nil
+	})
+}
+
+// awaiting repeats a call until no writer schema is pending, or ctx ends.
+func awaiting[V any](ctx context.Context, c *SchemaCache, call func() (V, error)) (V, error) {
+	for {
+		value, err := call()
+		pending, ok := errors.AsType[*FetchPendingError](err)
+		if !ok {
+			return value, err
+		}
+		if ended := c.awaitAttempt(ctx, pending); ended != nil {
+			var zero V
+			return zero, joinCauses(ended, pending)
 		}
 	}
 }
 
 // awaitAttempt waits for the running fetch to end, or for the next one to be
 // due.
-func (c *SchemaCache) awaitAttempt(ctx context.Context, id writerID, pending *FetchPendingError) error {
+func (c *SchemaCache) awaitAttempt(ctx context.Context, pending *FetchPendingError) error {
 	if pending.done != nil {
 		select {
 		case <-pending.done:
@@ -267,6 +288,14 @@ func (c *SchemaCache) awaitAttempt(ctx context.Context, id writerID, pending *Fe
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+	id := writerID{context: pending.Context, id: uint32(pending.SchemaID)}
+	if pending.guid != "" {
+		guid, err := ParseGUID(pending.guid)
+		if err != nil {
+			return err
+		}
+		id = writerID{guid: guid, byGUID: true}
 	}
 	return pause(ctx, c.untilDue(id))
 }

@@ -74,7 +74,7 @@ func localTarget(local localSchema, id uint32) *writerSchema {
 	// References that conflict were refused when the schema was made local.
 	references, _ := dependencyOrder(local.references)
 	return &writerSchema{
-		id: writerID{id: id}, kind: local.kind, kindKnown: true, text: local.text, references: references,
+		id: writerID{id: id, context: contextOf(local.subject)}, kind: local.kind, kindKnown: true, text: local.text, references: references,
 	}
 }
 

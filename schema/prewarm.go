@@ -186,7 +186,7 @@ func (c *SchemaCache) resolve(ctx context.Context, local localSchema, shared *re
 	}
 	switch c.mode {
 	case AutoRegister, LookupOnly:
-		references, err := shared.versions(ctx, local.kind, local.references)
+		references, err := shared.versions(ctx, contextOf(local.subject), local.kind, local.references)
 		if err != nil {
 			return nil, "", err
 		}
@@ -244,13 +244,14 @@ func (c *SchemaCache) resolveLatest(ctx context.Context, local localSchema) (*re
 		resolved.assumed = true
 		return resolved, latest.MessageType, nil
 	}
-	schema, err := c.client.ResolveReferences(ctx, FetchedSchema{
+	subjectContext := contextOf(local.subject)
+	schema, err := c.client.resolveReferences(ctx, subjectContext, FetchedSchema{
 		Schema: latest.Schema, MessageType: latest.MessageType, References: latest.References, SchemaType: latest.SchemaType,
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	target, err := writerOf(writerID{id: uint32(latest.ID)}, schema)
+	target, err := writerOf(writerID{id: uint32(latest.ID), context: subjectContext}, schema)
 	if err != nil {
 		return nil, "", err
 	}
@@ -281,10 +282,12 @@ type referenceCall struct {
 }
 
 // versions returns the references of a schema with their versions, after
-// registering or looking up those that have none.
-func (r *referenceRegistrar) versions(ctx context.Context, kind Kind, references []Reference) ([]SchemaReference, error) {
+// registering or looking up those that have none. The subjects are in the
+// context of the schema, unless they name another.
+func (r *referenceRegistrar) versions(ctx context.Context, context string, kind Kind, references []Reference) ([]SchemaReference, error) {
 	var found []SchemaReference
 	for _, reference := range references {
+		reference.Subject = inContextOf(context, reference.Subject)
 		version := reference.Version
 		if version == 0 {
 			var err error
@@ -319,7 +322,7 @@ func (r *referenceRegistrar) version(ctx context.Context, kind Kind, reference R
 }
 
 func (r *referenceRegistrar) settle(ctx context.Context, kind Kind, reference Reference) (int, error) {
-	nested, err := r.versions(ctx, kind, reference.References)
+	nested, err := r.versions(ctx, contextOf(reference.Subject), kind, reference.References)
 	if err != nil {
 		return 0, err
 	}

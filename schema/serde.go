@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,6 +40,8 @@ import (
 //   - DeserializeWithHeaders(topic string, data []byte, headers []Header) (T,
 //     error), which takes the schema id from the last such header, and from the
 //     payload when there is none;
+//   - DeserializeContext(ctx context.Context, topic string, data []byte, headers
+//     ...Header) (T, error), which waits for a writer schema that is not cached;
 //   - Subject(topic string) string and Role() Role.
 type Serde[T any] interface {
 	// Serialize returns the framed payload of value, or nil for a tombstone.
@@ -112,8 +115,9 @@ type serdeCore[T any] struct {
 	broken      error // returned by every call
 
 	targets  atomic.Pointer[map[string]*subjectTarget[T]]
+	contexts atomic.Pointer[map[string]string] // of the registry, by topic
 	decoders atomic.Pointer[decoderTable[T]]
-	mu       sync.Mutex // guards replacing targets and decoders
+	mu       sync.Mutex // guards replacing targets, contexts and decoders
 	// writerless reads all bodies where the format does not need the writer.
 	writerless compiledDecoder[T]
 	scratch    sync.Pool // of *[]byte
@@ -131,6 +135,7 @@ func (s *serdeCore[T]) init(spec serdeSpec, cache *SchemaCache, role Role, optio
 	}
 	s.isTombstone = tombstoneCheck[T](options.nilValues)
 	s.targets.Store(&map[string]*subjectTarget[T]{})
+	s.contexts.Store(&map[string]string{})
 	s.decoders.Store(newDecoderTable[T](0))
 	s.writerless.writer = &writerSchema{}
 	switch {
@@ -179,6 +184,20 @@ func (s *serdeCore[T]) Subject(topic string) string {
 	default:
 		return s.cache.Subject(topic, s.role)
 	}
+}
+
+// contextFor returns the registry context of the records of topic.
+func (s *serdeCore[T]) contextFor(topic string) string {
+	known := s.contexts.Load()
+	if context, ok := (*known)[topic]; ok {
+		return context
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	contexts := maps.Clone(*s.contexts.Load())
+	contexts[topic] = contextOf(s.Subject(topic))
+	s.contexts.Store(&contexts)
+	return contexts[topic]
 }
 
 func (s *serdeCore[T]) localFor(topic string) localSchema {
@@ -366,6 +385,9 @@ func (s *serdeCore[T]) splitFrame(topic string, data []byte) (id writerID, index
 	if id, rest, err = splitWriterID(data); err != nil {
 		return id, nil, nil, s.frameError(topic, id, 0, err, "")
 	}
+	if !id.byGUID {
+		id.context = s.contextFor(topic)
+	}
 	if !s.format.indexed() {
 		return id, nil, rest, nil
 	}
@@ -415,6 +437,21 @@ func (s *serdeCore[T]) DeserializeWithHeaders(topic string, data []byte, headers
 	return s.Deserialize(topic, data)
 }
 
+// DeserializeContext is [Serde.Deserialize] that waits for a writer schema which
+// is not cached, across failed fetches until ctx ends. It is for programs that
+// have no poll loop to keep running: it does I/O and can take as long as ctx
+// lasts. With headers it is DeserializeWithHeaders. A refusal of the registry is
+// a [*SchemaUnavailableError]; when ctx ends, the error matches the context's and
+// tells the last failure.
+func (s *serdeCore[T]) DeserializeContext(ctx context.Context, topic string, data []byte, headers ...Header) (T, error) {
+	return awaiting(ctx, s.cache, func() (T, error) {
+		if len(headers) > 0 {
+			return s.DeserializeWithHeaders(topic, data, headers)
+		}
+		return s.Deserialize(topic, data)
+	})
+}
+
 func (s *serdeCore[T]) splitHeader(topic string, value []byte) (writerID, []byte, error) {
 	id, indexes, rest, err := s.splitFrame(topic, value)
 	if err == nil && len(rest) > 0 {
@@ -425,7 +462,7 @@ func (s *serdeCore[T]) splitHeader(topic string, value []byte) (writerID, []byte
 }
 
 func (s *serdeCore[T]) decode(topic string, id writerID, indexes, body []byte) (T, error) {
-	compiled, err := s.decoder(id)
+	compiled, err := s.decoder(topic, id)
 	if err != nil {
 		if unavailable, ok := errors.AsType[*SchemaUnavailableError](err); ok {
 			unavailable.Subject, unavailable.Kind = s.Subject(topic), s.local.kind
@@ -448,16 +485,11 @@ func (s *serdeCore[T]) decode(topic string, id writerID, indexes, body []byte) (
 // decoderTable holds what a serde has compiled. It is copied to be changed.
 type decoderTable[T any] struct {
 	generation uint64 // of the cache, when the table was made
-	byID       map[uint32]*compiledDecoder[T]
-	byGUID     map[GUID]*compiledDecoder[T]
+	idTable[*compiledDecoder[T]]
 }
 
 func newDecoderTable[T any](generation uint64) *decoderTable[T] {
-	return &decoderTable[T]{
-		generation: generation,
-		byID:       map[uint32]*compiledDecoder[T]{},
-		byGUID:     map[GUID]*compiledDecoder[T]{},
-	}
+	return &decoderTable[T]{generation, newIDTable[*compiledDecoder[T]]()}
 }
 
 type compiledDecoder[T any] struct {
@@ -467,22 +499,15 @@ type compiledDecoder[T any] struct {
 	err    error
 }
 
-func (t *decoderTable[T]) get(id writerID) *compiledDecoder[T] {
-	if id.byGUID {
-		return t.byGUID[id.guid]
-	}
-	return t.byID[id.id]
-}
-
 // decoder returns what reads the bodies of a writer schema. After the first
 // record of an id it takes no lock.
-func (s *serdeCore[T]) decoder(id writerID) (*compiledDecoder[T], error) {
+func (s *serdeCore[T]) decoder(topic string, id writerID) (*compiledDecoder[T], error) {
 	var compiled *compiledDecoder[T]
 	if s.format.needsWriter() {
 		table := s.decoders.Load()
 		if compiled = table.get(id); compiled == nil || table.generation != s.cache.generation.Load() {
 			var err error
-			if compiled, err = s.addDecoder(id); err != nil {
+			if compiled, err = s.addDecoder(topic, id); err != nil {
 				return nil, err
 			}
 		}
@@ -495,10 +520,10 @@ func (s *serdeCore[T]) decoder(id writerID) (*compiledDecoder[T], error) {
 
 // addDecoder returns the entry for id, new if need be, and drops entries whose
 // schema has been replaced in the cache.
-func (s *serdeCore[T]) addDecoder(id writerID) (*compiledDecoder[T], error) {
+func (s *serdeCore[T]) addDecoder(topic string, id writerID) (*compiledDecoder[T], error) {
 	// Read before the schemas: a change in between makes the table outdated.
 	generation := s.cache.generation.Load()
-	writer, err := s.cache.writer(id)
+	writer, err := s.cache.writer(id, s.Subject(topic))
 	if err != nil {
 		return nil, err
 	}
@@ -507,24 +532,15 @@ func (s *serdeCore[T]) addDecoder(id writerID) (*compiledDecoder[T], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	table := newDecoderTable[T](generation)
-	for known, compiled := range s.decoders.Load().byID {
-		if writers.byID[known] == compiled.writer {
-			table.byID[known] = compiled
-		}
-	}
-	for known, compiled := range s.decoders.Load().byGUID {
-		if writers.byGUID[known] == compiled.writer {
-			table.byGUID[known] = compiled
+	for known := range s.decoders.Load().all {
+		if writers.get(known.writer.id) == known.writer {
+			table.put(known.writer.id, known)
 		}
 	}
 	compiled := table.get(id)
 	if compiled == nil {
 		compiled = &compiledDecoder[T]{writer: writer}
-		if id.byGUID {
-			table.byGUID[id.guid] = compiled
-		} else {
-			table.byID[id.id] = compiled
-		}
+		table.put(id, compiled)
 	}
 	s.decoders.Store(table)
 	return compiled, nil

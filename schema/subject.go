@@ -2,6 +2,8 @@
 
 package schema
 
+import "strings"
+
 // Role is the part of a Kafka record that a schema describes. The zero value
 // is the key.
 type Role int
@@ -57,4 +59,24 @@ func RecordNameStrategy(_ string, _ Role, recordName string) string {
 // topic can carry several types, each with its own lineage.
 func TopicRecordNameStrategy(topic string, _ Role, recordName string) string {
 	return topic + "-" + recordName
+}
+
+// contextOf returns the registry context that a subject is in: ".name" for a
+// subject ":.name:subject", and "" for the default one.
+func contextOf(subject string) string {
+	rest, qualified := strings.CutPrefix(subject, ":.")
+	name, _, closed := strings.Cut(rest, ":")
+	if !qualified || !closed || name == "" {
+		return ""
+	}
+	return "." + name
+}
+
+// inContextOf returns the subject that a schema in a context means by a name,
+// which may name another context.
+func inContextOf(context, subject string) string {
+	if context == "" || strings.HasPrefix(subject, ":.") {
+		return subject
+	}
+	return ":" + context + ":" + subject
 }

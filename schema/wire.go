@@ -182,16 +182,21 @@ func checkPrefix(data []byte) error {
 
 // writerID is the identity of a writer schema as a frame or header states it.
 type writerID struct {
-	guid   GUID
-	id     uint32
-	byGUID bool
+	guid    GUID
+	context string // that the id belongs to; "" is the default one, and that of a GUID
+	id      uint32
+	byGUID  bool
 }
 
 func (w writerID) String() string {
-	if w.byGUID {
+	switch {
+	case w.byGUID:
 		return w.guid.String()
+	case w.context != "":
+		return fmt.Sprintf("%d in context %s", w.id, w.context)
+	default:
+		return fmt.Sprint(w.id)
 	}
-	return fmt.Sprint(w.id)
 }
 
 // guidText returns the GUID, or "".

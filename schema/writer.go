@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"iter"
 	"maps"
 
 	"github.com/krabka-io/krabka-streams-go/internal/jsoncheck"
@@ -58,36 +59,67 @@ func namedTexts(references []Reference) []jsoncheck.Source {
 
 // writerTable holds the known writer schemas. It is copied to be changed, so
 // that readers need no lock.
-type writerTable struct {
-	byID   map[uint32]*writerSchema
-	byGUID map[GUID]*writerSchema
+type writerTable = idTable[*writerSchema]
+
+// idTable holds values by the identity of a writer schema. The ids of the
+// default context, which most records have, have a map of their own.
+type idTable[V any] struct {
+	byID      map[uint32]V
+	byContext map[writerID]V
+	byGUID    map[GUID]V
 }
 
-func (t *writerTable) get(id writerID) *writerSchema {
-	if id.byGUID {
+func newIDTable[V any]() idTable[V] {
+	return idTable[V]{byID: map[uint32]V{}, byContext: map[writerID]V{}, byGUID: map[GUID]V{}}
+}
+
+// get returns the value of id, or the zero value.
+func (t *idTable[V]) get(id writerID) V {
+	switch {
+	case id.byGUID:
 		return t.byGUID[id.guid]
+	case id.context != "":
+		return t.byContext[id]
+	default:
+		return t.byID[id.id]
 	}
-	return t.byID[id.id]
 }
 
-func (t *writerTable) clone() *writerTable {
-	return &writerTable{byID: maps.Clone(t.byID), byGUID: maps.Clone(t.byGUID)}
+func (t *idTable[V]) clone() *idTable[V] {
+	return &idTable[V]{byID: maps.Clone(t.byID), byContext: maps.Clone(t.byContext), byGUID: maps.Clone(t.byGUID)}
 }
 
-func (t *writerTable) put(w *writerSchema) {
-	if w.id.byGUID {
-		t.byGUID[w.id.guid] = w
-		return
+func (t *idTable[V]) put(id writerID, value V) {
+	switch {
+	case id.byGUID:
+		t.byGUID[id.guid] = value
+	case id.context != "":
+		t.byContext[id] = value
+	default:
+		t.byID[id.id] = value
 	}
-	t.byID[w.id.id] = w
 }
 
-func (t *writerTable) drop(id writerID) {
-	if id.byGUID {
+func (t *idTable[V]) drop(id writerID) {
+	switch {
+	case id.byGUID:
 		delete(t.byGUID, id.guid)
-		return
+	case id.context != "":
+		delete(t.byContext, id)
+	default:
+		delete(t.byID, id.id)
 	}
-	delete(t.byID, id.id)
 }
 
-func (t *writerTable) size() int { return len(t.byID) + len(t.byGUID) }
+func (t *idTable[V]) size() int { return len(t.byID) + len(t.byContext) + len(t.byGUID) }
+
+// all yields every value.
+func (t *idTable[V]) all(yield func(V) bool) {
+	for _, values := range []iter.Seq[V]{maps.Values(t.byID), maps.Values(t.byContext), maps.Values(t.byGUID)} {
+		for value := range values {
+			if !yield(value) {
+				return
+			}
+		}
+	}
+}

@@ -91,7 +91,7 @@ func TestParseFindsMembersOfLargeObjects(t *testing.T) {
 		fmt.Fprintf(&b, `,"f%06d":%d`, i, i)
 	}
 	soon(t, "finding members", func() {
-		v, err := parseJSON("{" + b.String()[1:] + "}", false)
+		v, err := parseJSON("{"+b.String()[1:]+"}", false)
 		if err != nil {
 			t.Error(err)
 			return
