@@ -52,6 +52,7 @@ var knots = []knot{
 	{"schema", "client options", "a type and its options"},
 	{"schema", "cache fetch options_cache prewarm", "methods of SchemaCache, and its options"},
 	{"internal/jsoncheck", "compare compare_rules", "recursive descent over the keywords of two schemas"},
+	{"internal/protoplan", "entries message parse", "recursive descent over the fields of messages"},
 	{"internal/prototext", "print print_option", "options are printed as part of what they belong to"},
 	{"internal/prototext", "source source_bounds", "the compiler and its bounds"},
 	{"internal/avroplan", "convert cursor default name node parse resolve", "recursive descent over the kinds of Avro schemas"},

@@ -29,6 +29,7 @@ type codecOptions struct {
 	key         *part
 	keyPrefix   string
 	dictionary  bool // enums as dictionaries
+	unknown     bool // Protobuf fields that are not declared have a column
 	needsFormat []limitedOption
 	problems    []error
 }

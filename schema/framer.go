@@ -44,9 +44,16 @@ type FramerFormat[D, E any] interface {
 
 // NewFramer returns a framer for the part of a record that role names.
 func NewFramer[D, E any](spec FramerSpec, cache *SchemaCache, role Role, format FramerFormat[D, E], options ...SerdeOption) (*Framer[D, E], error) {
-	o, err := serdeOptionsFor(spec.Kind, nil, options)
+	var target any
+	if spec.Kind == KindProtobuf {
+		target = new(protobufOptions) // ProtobufFramerSpec has obeyed or refused them
+	}
+	o, err := serdeOptionsFor(spec.Kind, target, options)
 	if err != nil {
 		return nil, err
+	}
+	if spec.Kind == KindProtobuf {
+		o.references = nil // they are among those of the spec
 	}
 	if _, err := dependencyOrder(spec.References); err != nil {
 		return nil, err
