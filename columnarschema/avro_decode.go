@@ -48,14 +48,19 @@ const (
 // schemas and are not changed.
 type avroOp struct {
 	code avroCode
-	null int // branch of an avroNullable that is null
-	col  int // id of the column
-	size int // bytes of a fixed, or the least of an item
+	null uint8 // branch of an avroNullable that is null
+	col  int32 // ID of the column
+	size int32 // bytes of a fixed, or the least of an item
 	name string
-	node *avroplan.Node
+	kids []avroOp // fields, items, branches
+	*avroOpMore
+}
 
+// avroOpMore is the part of an avroOp that few ops look at, so that the ops of a
+// record lie close together.
+type avroOpMore struct {
+	node    *avroplan.Node
 	writer  *avroplan.Schema // of what is skipped
-	kids    []avroOp         // fields, items, branches
 	others  []int            // columns of the branches that an avroBranch is not
 	symbols [][]byte         // by the writer's index; nil for unknown ones
 	width   int              // bytes of a decimal in memory
@@ -78,7 +83,9 @@ type avroDecodePlan struct {
 
 func (p *avroDecodePlan) decode(set *columnset.Set, _, body []byte) error {
 	r := set.Scratch.(*avroReader)
-	r.columns = set.All()
+	if r.columns == nil {
+		r.columns = set.All()
+	}
 	r.cursor.Reset(body)
 	if err := r.record(p.fields, p.empty); err != nil {
 		return err
@@ -119,15 +126,22 @@ func (r *avroReader) run(o *avroOp) *avroplan.DatumError {
 		}
 		r.columns[o.col].AppendBool(v)
 	case avroInt:
+		if v, ok := c.Short(); ok {
+			r.columns[o.col].Append4(uint32(v))
+			return nil
+		}
 		v, err := c.Int()
 		if err != nil {
 			return err
 		}
 		r.columns[o.col].Append4(uint32(v))
 	case avroLong:
-		v, err := c.Long()
-		if err != nil {
-			return err
+		v, ok := c.Short()
+		if !ok {
+			var err *avroplan.DatumError
+			if v, err = c.Long(); err != nil {
+				return err
+			}
 		}
 		r.columns[o.col].Append8(uint64(v))
 	case avroFloat:
@@ -155,23 +169,26 @@ func (r *avroReader) run(o *avroOp) *avroplan.DatumError {
 		}
 		r.columns[o.col].AppendBytes(v)
 	case avroFixed:
-		v, err := c.Fixed(o.size)
+		v, err := c.Fixed(int(o.size))
 		if err != nil {
 			return err
 		}
 		r.columns[o.col].AppendFixed(v)
 	case avroNullable:
-		i, err := c.Index(2)
-		if err != nil {
-			return err
+		i, ok := c.Short()
+		if !ok || uint64(i) > 1 {
+			var err *avroplan.DatumError
+			if i, err = r.branch(i, ok); err != nil {
+				return err
+			}
 		}
-		if i == o.null {
+		if i == int64(o.null) {
 			r.columns[o.col].AppendNull()
 			return nil
 		}
 		return r.run(&o.kids[0])
 	case avroStruct:
-		if err := r.record(o.kids, o.size); err != nil {
+		if err := r.record(o.kids, int(o.size)); err != nil {
 			return err
 		}
 		r.columns[o.col].EndStruct()
@@ -187,6 +204,18 @@ func (r *avroReader) run(o *avroOp) *avroplan.DatumError {
 		return r.rare(o)
 	}
 	return nil
+}
+
+// branch reads the branch of a union of two that is not 0 or 1 in the short
+// form: another short number, or a number of more bytes than it takes.
+func (r *avroReader) branch(i int64, short bool) (int64, *avroplan.DatumError) {
+	if short {
+		err := r.cursor.Fail("index %d is none of 2", i)
+		err.Offset--
+		return 0, err
+	}
+	full, err := r.cursor.Index(2)
+	return int64(full), err
 }
 
 // rare is run for what schemas have less often.
@@ -228,7 +257,7 @@ func (r *avroReader) rare(o *avroOp) *avroplan.DatumError {
 		}
 		return r.decimal(column, o, v)
 	case avroDecimalFixed:
-		v, err := c.Fixed(o.size)
+		v, err := c.Fixed(int(o.size))
 		if err != nil {
 			return err
 		}
@@ -248,7 +277,7 @@ func (r *avroReader) rare(o *avroOp) *avroplan.DatumError {
 		}
 		column.EndStruct()
 	case avroRecord:
-		return r.record(o.kids, o.size)
+		return r.record(o.kids, int(o.size))
 	case avroText:
 		text, err := avroTextReader{c}.appendText(r.text[:0], o.node)
 		r.text = text
@@ -276,7 +305,7 @@ func (r *avroReader) items(o *avroOp) *avroplan.DatumError {
 	}
 	item, index := &o.kids[0], 0
 	for {
-		block, err := c.Block(o.size)
+		block, err := c.Block(int(o.size))
 		if err != nil {
 			return err
 		}

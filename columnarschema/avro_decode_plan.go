@@ -36,10 +36,10 @@ func (k *avroDecodeCompiler) topUnion(n *avroplan.Node) avroOp {
 	o := avroOp{code: avroChoose}
 	for _, b := range n.Choose.Branches {
 		if b.Node.Err != "" {
-			o.kids = append(o.kids, avroOp{code: avroFail, node: b.Node})
+			o.kids = append(o.kids, avroOp{code: avroFail, avroOpMore: &avroOpMore{node: b.Node}})
 			continue
 		}
-		o.kids = append(o.kids, avroOp{code: avroRecord, kids: k.fields(b.Node, k.spec.Columns()), size: b.Node.Empty})
+		o.kids = append(o.kids, avroOp{code: avroRecord, kids: k.fields(b.Node, k.spec.Columns()), size: int32(b.Node.Empty)})
 	}
 	return o
 }
@@ -49,7 +49,7 @@ func (k *avroDecodeCompiler) fields(n *avroplan.Node, columns []*columnset.Colum
 	ops := make([]avroOp, 0, len(n.Steps)+len(n.Defaults))
 	for _, step := range n.Steps {
 		if step.Node == nil {
-			ops = append(ops, avroOp{code: avroSkip, name: step.Writer.Name, writer: step.Writer.Type})
+			ops = append(ops, avroOp{code: avroSkip, name: step.Writer.Name, avroOpMore: &avroOpMore{writer: step.Writer.Type}})
 			continue
 		}
 		o := k.value(step.Node, columns[step.Field])
@@ -67,7 +67,7 @@ func (k *avroDecodeCompiler) fields(n *avroplan.Node, columns []*columnset.Colum
 // missing compiles the default of a field that the writer does not have.
 func (k *avroDecodeCompiler) missing(d avroplan.Default, column *columnset.ColumnSpec) avroOp {
 	read := k.value(d.Node, column)
-	o := avroOp{code: avroDefault, col: column.ID, data: d.Data, kids: []avroOp{read}}
+	o := avroOp{code: avroDefault, col: int32(column.ID), kids: []avroOp{read}, avroOpMore: &avroOpMore{data: d.Data}}
 	set := columnset.New(k.spec, memory.DefaultAllocator)
 	defer set.Discard()
 	set.Begin(memory.DefaultAllocator, 1, len(d.Data))
@@ -78,16 +78,16 @@ func (k *avroDecodeCompiler) missing(d avroplan.Default, column *columnset.Colum
 	}
 	switch value := r.columns[column.ID]; {
 	case value.NullN() > 0:
-		return avroOp{code: avroNull, col: column.ID}
+		return avroOp{code: avroNull, col: int32(column.ID)}
 	case len(column.Children) == 0 && len(d.Data) <= maxConstantBytes:
-		return avroOp{code: avroConstant, col: column.ID, data: value.Constant()}
+		return avroOp{code: avroConstant, col: int32(column.ID), avroOpMore: &avroOpMore{data: value.Constant()}}
 	}
 	return o
 }
 
 // value compiles a node to a column.
 func (k *avroDecodeCompiler) value(n *avroplan.Node, column *columnset.ColumnSpec) avroOp {
-	o := avroOp{col: column.ID, node: n, size: n.Schema.Size}
+	o := avroOp{col: int32(column.ID), size: int32(n.Schema.Size), avroOpMore: &avroOpMore{node: n}}
 	if n.Err != "" {
 		o.code = avroFail
 		return o
@@ -133,13 +133,13 @@ func (k *avroDecodeCompiler) value(n *avroplan.Node, column *columnset.ColumnSpe
 			}
 		}
 	case avroplan.Array:
-		o.code, o.size = avroList, n.ItemSize
+		o.code, o.size = avroList, int32(n.ItemSize)
 		o.kids = []avroOp{k.value(n.Items, column.Children[0])}
 	case avroplan.Map:
-		o.code, o.size = avroMap, n.ItemSize
+		o.code, o.size = avroMap, int32(n.ItemSize)
 		o.kids = []avroOp{k.value(n.Items, column.Children[1])}
 	case avroplan.Record:
-		o.code, o.size = avroStruct, n.Empty
+		o.code, o.size = avroStruct, int32(n.Empty)
 		o.kids = k.fields(n, column.Children)
 	}
 	return o
@@ -166,21 +166,21 @@ func (k *avroDecodeCompiler) union(n *avroplan.Node, column *columnset.ColumnSpe
 		return branches[0]
 	}
 	if len(branches) == 2 && null >= 0 {
-		return avroOp{code: avroNullable, col: column.ID, null: null, kids: []avroOp{branches[1-null]}}
+		return avroOp{code: avroNullable, col: int32(column.ID), null: uint8(null), kids: []avroOp{branches[1-null]}}
 	}
-	return avroOp{code: avroChoose, col: column.ID, kids: branches}
+	return avroOp{code: avroChoose, col: int32(column.ID), kids: branches}
 }
 
 // branch compiles what belongs to one branch of the reader's schema.
 func (k *avroDecodeCompiler) branch(reader *avroplan.Schema, b avroplan.Branch, column *columnset.ColumnSpec) avroOp {
 	if b.Node.Err == "" && b.Node.Schema.Kind == avroplan.Null {
-		return avroOp{code: avroNull, col: column.ID}
+		return avroOp{code: avroNull, col: int32(column.ID)}
 	}
 	if b.Node.Err != "" || reader.Kind != avroplan.Union || reader.Values() < 2 {
 		return k.value(b.Node, column)
 	}
 	own := -1
-	o := avroOp{code: avroBranch, col: column.ID}
+	o := avroOp{code: avroBranch, col: int32(column.ID), avroOpMore: new(avroOpMore)}
 	for i, ordinal := 0, 0; i < len(reader.Branches); i++ {
 		if reader.Branches[i].Kind == avroplan.Null {
 			continue

@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"encoding/binary"
 	"errors"
 	"slices"
 )
@@ -130,12 +131,16 @@ type FrameReader[D, E any] struct {
 	topic string
 	id    writerID
 	plan  *framed[D, E] // of id; nil before the first record
+	short bool          // a frame is id and body alone
 }
 
 // Split takes the schema id off a payload and returns what the format compiled
 // for it, the message-index list of Protobuf in wire form (see
 // [ParseMessageIndexes]), and the body. Both are parts of payload.
 func (r *FrameReader[D, E]) Split(payload []byte) (plan D, indexes, body []byte, err error) {
+	if r.plan != nil && r.short && len(payload) >= idFrameBytes && payload[0] == Magic && binary.BigEndian.Uint32(payload[1:]) == r.id.id {
+		return r.plan.read, nil, payload[idFrameBytes:len(payload):len(payload)], nil
+	}
 	id, indexes, body, err := r.core.splitFrame(r.topic, payload)
 	if err != nil {
 		return plan, nil, nil, err
@@ -162,7 +167,7 @@ func (r *FrameReader[D, E]) find(id writerID) (D, error) {
 			var none D
 			return none, err
 		}
-		r.id, r.plan = id, plan
+		r.id, r.plan, r.short = id, plan, !id.byGUID && !r.core.format.indexed()
 	}
 	return r.plan.read, nil
 }

@@ -135,6 +135,19 @@ func (c *Cursor) badBool() *DatumError {
 	return c.Fail("boolean byte 0x%02x", c.data[c.pos])
 }
 
+// Short reads an int or a long that takes one byte, as most do. It reports
+// whether there was one; if not, the position is unchanged and the method for
+// the kind reads it. Unlike those methods, Short is compiled into its callers.
+func (c *Cursor) Short() (v int64, ok bool) {
+	if c.pos < len(c.data) {
+		if b := c.data[c.pos]; b < 0x80 {
+			c.pos++
+			return int64(b>>1) ^ -int64(b&1), true
+		}
+	}
+	return 0, false
+}
+
 // Int reads an int.
 func (c *Cursor) Int() (int32, *DatumError) {
 	if c.pos < len(c.data) {
@@ -171,6 +184,18 @@ func (c *Cursor) Long() (int64, *DatumError) {
 }
 
 func (c *Cursor) longLong() (int64, *DatumError) {
+	if rest := c.data[c.pos:]; len(rest) >= binary.MaxVarintLen64 {
+		// No byte of the longest form needs a check for the end of the data.
+		u := uint64(rest[0] & 0x7f)
+		for i, shift := 1, 7; i < binary.MaxVarintLen64-1; i, shift = i+1, shift+7 {
+			b := uint64(rest[i])
+			u |= (b & 0x7f) << shift
+			if b < 0x80 {
+				c.pos += i + 1
+				return int64(u>>1) ^ -int64(u&1), nil
+			}
+		}
+	}
 	u, n := binary.Uvarint(c.data[c.pos:])
 	if n <= 0 {
 		if n < 0 {

@@ -152,6 +152,12 @@ var noBits = [1]byte{}
 
 // AppendBytes appends a value of a String or Binary column.
 func (c *Column) AppendBytes(v []byte) {
+	if end := len(c.bytes.s) + len(v); end <= cap(c.bytes.s) && end <= math.MaxInt32 && len(c.offsets.s) < cap(c.offsets.s) {
+		c.bytes.s = append(c.bytes.s, v...)
+		c.offsets.s = append(c.offsets.s, int32(end))
+		c.length++
+		return
+	}
 	if c.appendRaw(v) && c.putOffset(len(c.bytes.s)) {
 		c.length++
 	}
