@@ -162,7 +162,7 @@ func newGroupBy(mem memory.Allocator, spec groupSpec, problems ...error) (*Built
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
-	return newOperator(spec.layout(), func() kernel { return newGroupKernel(mem, &spec) }), nil
+	return newOperator(spec.about(), spec.layout(), func() kernel { return newGroupKernel(mem, &spec) }), nil
 }
 
 func (s *groupSpec) check() []error {
@@ -194,6 +194,18 @@ func (s *groupSpec) check() []error {
 		seen[name] = true
 	}
 	return problems
+}
+
+// about says what the grouping does.
+func (s *groupSpec) about() string {
+	text := "group by " + strings.Join(s.keys, ", ")
+	if s.windowed {
+		text += fmt.Sprintf(" in windows of %v", time.Duration(s.window.size)*time.Millisecond)
+	}
+	for i, aggregation := range s.aggregations {
+		text += [...]string{": ", ", "}[min(i, 1)] + fmt.Sprintf("%v(%s) as %s", aggregation.Function, aggregation.InputColumn, aggregation.OutputColumn)
+	}
+	return text
 }
 
 // layout identifies the form of the state. What only changes which groups are

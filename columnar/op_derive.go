@@ -5,6 +5,7 @@ package columnar
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -17,7 +18,7 @@ func FilterWhere(mem memory.Allocator, predicate Expression) *BuiltinOp {
 	if err := predicate.check(); err != nil {
 		return invalidOperator(err)
 	}
-	return newOperator("", func() kernel { return &whereFilter{mem: mem, predicate: program{expression: predicate}} })
+	return newOperator("where "+predicate.String(), "", func() kernel { return &whereFilter{mem: mem, predicate: program{expression: predicate}} })
 }
 
 // program is an expression with its form for the latest schema.
@@ -121,7 +122,7 @@ func Derive(mem memory.Allocator, columns ...NamedExpression) *BuiltinOp {
 	if err := checkDerivedNames(names); err != nil {
 		return invalidOperator(err)
 	}
-	return newDerivation(mem, columns, nil)
+	return newDerivation(mem, "derive", columns, nil)
 }
 
 // WithKey returns an operator that makes key, which is text or bytes, the key of
@@ -144,7 +145,7 @@ func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.
 	if err := value.check(); err != nil {
 		return invalidOperator(&ColumnError{Column: name, Row: noRow, Cause: err})
 	}
-	return newDerivation(mem, []NamedExpression{value.As(name)}, func(bound *boundExpression) (arrow.DataType, error) {
+	return newDerivation(mem, "set", []NamedExpression{value.As(name)}, func(bound *boundExpression) (arrow.DataType, error) {
 		what := bound.kind.String()
 		isStamp := bound.when == nil || bound.when.ID() == arrow.TIMESTAMP
 		if !isStamp {
@@ -159,8 +160,12 @@ func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.
 
 // newDerivation returns an operator that computes columns. typeOf fixes the type
 // of the results; nil leaves it to the expressions.
-func newDerivation(mem memory.Allocator, columns []NamedExpression, typeOf func(*boundExpression) (arrow.DataType, error)) *BuiltinOp {
-	return newOperator("", func() kernel {
+func newDerivation(mem memory.Allocator, verb string, columns []NamedExpression, typeOf func(*boundExpression) (arrow.DataType, error)) *BuiltinOp {
+	texts := make([]string, len(columns))
+	for i, column := range columns {
+		texts[i] = column.Name + " = " + column.Expression.String()
+	}
+	return newOperator(verb+" "+strings.Join(texts, ", "), "", func() kernel {
 		programs := make([]program, len(columns))
 		for i, column := range columns {
 			programs[i].expression = column.Expression

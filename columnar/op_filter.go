@@ -21,7 +21,7 @@ func Filter(mem memory.Allocator, predicate RowPredicate) *BuiltinOp {
 	if predicate == nil {
 		return invalidOperator(errors.New("predicate must not be nil"))
 	}
-	return newOperator("", func() kernel { return &rowFilter{mem: mem, predicate: predicate} })
+	return newOperator("filter by a Go function", "", func() kernel { return &rowFilter{mem: mem, predicate: predicate} })
 }
 
 type rowFilter struct {

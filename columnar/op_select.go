@@ -4,6 +4,7 @@ package columnar
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -19,7 +20,7 @@ import (
 // except for [TombstoneColumn], which only batches with a tombstone have.
 func Select(_ memory.Allocator, columns ...string) *BuiltinOp {
 	columns = slices.Clone(columns)
-	return newOperator("", func() kernel { return &projection{names: columns} })
+	return newOperator("select "+strings.Join(columns, ", "), "", func() kernel { return &projection{names: columns} })
 }
 
 type projection struct {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -50,7 +51,7 @@ func WithColumns(mem memory.Allocator, columns ...DerivedColumn) (*BuiltinOp, er
 	if err := checkDerivedNames(names); err != nil {
 		return nil, err
 	}
-	return newOperator("", func() kernel { return &derivation{columns: len(columns), compute: rowColumns(mem, columns)} }), nil
+	return newOperator("derive "+strings.Join(names, ", ")+" by Go functions", "", func() kernel { return &derivation{columns: len(columns), compute: rowColumns(mem, columns)} }), nil
 }
 
 // checkDerivedNames refuses names that cannot be derived.

@@ -48,6 +48,8 @@ type BuiltinOp struct {
 	create func() kernel
 	// layout identifies the form of the operator's state; empty without state.
 	layout string
+	// about says in a few words, for people, what the operator does.
+	about string
 	// err is what is wrong with the arguments, for constructors that return no
 	// error themselves.
 	err error
@@ -55,8 +57,8 @@ type BuiltinOp struct {
 
 var _ StatefulProcessor = (*BuiltinOp)(nil)
 
-func newOperator(layout string, create func() kernel) *BuiltinOp {
-	return &BuiltinOp{kernel: create(), create: create, layout: layout}
+func newOperator(about, layout string, create func() kernel) *BuiltinOp {
+	return &BuiltinOp{kernel: create(), create: create, layout: layout, about: about}
 }
 
 // invalidOperator is an operator that reports err wherever it is used.
@@ -66,7 +68,7 @@ func invalidOperator(err error) *BuiltinOp {
 
 // fresh returns an operator with the same configuration and no state.
 func (o *BuiltinOp) fresh() *BuiltinOp {
-	return newOperator(o.layout, o.create)
+	return newOperator(o.about, o.layout, o.create)
 }
 
 // groupBy returns the operator's kernel if it is a group-by.

@@ -234,7 +234,7 @@ func (t *Topology) Build() (*BuiltTopology, error) {
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}
-	if err := checkColumns(t.nodes); err != nil {
+	if _, err := checkColumns(t.nodes); err != nil {
 		return nil, err
 	}
 	return newBuiltTopology(t.mem, slices.Clone(t.nodes)), nil

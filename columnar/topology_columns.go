@@ -15,7 +15,9 @@ import (
 // whose codec knows its columns to the sinks whose codecs can tell what they
 // encode. Nodes behind a processor of the user's, behind late rows and behind a
 // codec that learns its columns from the records are not looked at.
-func checkColumns(nodes []*node) error {
+//
+// It returns the schemas of what the nodes put out, nil where that is not known.
+func checkColumns(nodes []*node) ([]*arrow.Schema, error) {
 	// What passes is empty, so nothing is allocated from the topology's allocator.
 	mem := memory.DefaultAllocator
 	b := newBuiltTopology(mem, nodes)
@@ -24,13 +26,17 @@ func checkColumns(nodes []*node) error {
 		state: &partitionState{nodes: make([]instance, len(nodes))},
 	}
 	defer r.release()
+	schemas := make([]*arrow.Schema, len(nodes))
 	var problems []error
 	for i, n := range nodes {
 		if err := r.checkNode(i, n, mem); err != nil {
 			problems = append(problems, err)
 		}
+		if out := r.outputs[i]; len(out) > 0 {
+			schemas[i] = out[0].batch.Schema()
+		}
 	}
-	return errors.Join(problems...)
+	return schemas, errors.Join(problems...)
 }
 
 // checkNode passes what has come to a node on. A node with a parent that gave
