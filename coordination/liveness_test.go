@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"github.com/krabka-io/krabka-streams-go/coordination"
 )
 
@@ -172,6 +174,66 @@ func TestTakeOverIsOnTimeAfterEarlierFailures(t *testing.T) {
 				if err := <-standby.result; err != nil {
 					t.Error(err)
 				}
+			})
+		})
+	}
+}
+
+// denial is what brokers answer whose access rules are being replaced.
+var denial = &coordination.AuthorizationError{Resource: `topic "t"`, Permission: "READ", Err: kerr.TopicAuthorizationFailed}
+
+// A refusal is not final for a member that was let in before: it may be one of
+// a moment.
+func TestRunOutlivesARefusalOfAMoment(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		refused         time.Duration
+		returns, within time.Duration // when Run gives up
+	}{
+		{"a second", time.Second, 0, 0},
+		{"half a lease", 15 * time.Second, 0, 0},
+		{"for good", time.Hour, 29 * time.Second, 61 * time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				leader := run(t, f, "node-1", 0)
+				leader.expect(t, "begin 1:0")
+				var began time.Time
+				f.onRead = func(context.Context, int) error {
+					if !began.IsZero() && time.Since(began) < tt.refused {
+						return fmt.Errorf("a read: %w", denial)
+					}
+					return nil
+				}
+				standby := run(t, f, "node-2", 0)
+				for range 3 { // a series of refusals counts from its own beginning
+					<-time.After(time.Minute)
+					began = time.Now()
+					var got error
+					select {
+					case got = <-standby.result:
+					case <-time.After(2 * time.Minute):
+					}
+					if (got != nil) != (tt.returns > 0) {
+						t.Fatalf("Run returned %v", got)
+					}
+					if got == nil {
+						continue
+					}
+					if took := time.Since(began); !errors.Is(got, denial) || took < tt.returns || took > tt.within {
+						t.Errorf("Run returned %v after %v, want the refusal after a lease", got, took)
+					}
+					break
+				}
+				standby.cancel()
+				if tt.returns == 0 {
+					if err := <-standby.result; err != nil {
+						t.Error(err)
+					}
+				}
+				leader.cancel()
+				<-leader.result
 			})
 		})
 	}

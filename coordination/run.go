@@ -51,7 +51,11 @@ type Callbacks struct {
 // Run returns early with the error of an acquisition that a retry does not
 // settle: an invalid argument or option, a record that does not decode, a
 // closed transport, or an error with a Retriable method that says false, such
-// as an [*AuthorizationError] or a [*TopicConfigError].
+// as an [*AuthorizationError] or a [*TopicConfigError]. Such a refusal is final
+// for a member that never read the role, and otherwise once it has lasted for a
+// lease, because brokers also refuse for the moment in which somebody changes
+// their access rules.
+//
 // Another live process with the same member id is reported to the observers,
 // and Run then treats the lease of that process like the lease of any other
 // member.
@@ -88,18 +92,20 @@ func (e *elector) watch(ctx context.Context, tell func(LeaderChange), options []
 }
 
 func (e *elector) run(ctx context.Context, callbacks Callbacks) error {
-	for failures := 0; ; {
+	failures := 0
+	var refused *moment // the first of the refusals in a row
+	for {
 		began := e.now()
 		l, abandoned, err := e.acquire(ctx)
 		switch {
 		case err == nil:
-			began = e.now()
+			began, refused = e.now(), nil
 			if over, err := e.serve(ctx, l, callbacks); over {
 				return err
 			}
 		case ctx.Err() != nil:
 			return errors.Join(ignoring(err, ctx.Err()), abandoned)
-		case permanent(err):
+		case broken(err), refuses(err) && !e.identity.looked:
 			return err
 		default:
 			e.identity.wary = e.identity.wary || errors.Is(err, ErrDuplicateMember)
@@ -107,7 +113,16 @@ func (e *elector) run(ctx context.Context, callbacks Callbacks) error {
 		}
 		now := e.now()
 		if now.since(began) >= e.lease.duration {
-			failures = 0
+			failures, refused = 0, nil
+		}
+		switch {
+		case err == nil:
+		case !refuses(err):
+			refused = nil
+		case refused == nil:
+			refused = &now
+		case now.since(*refused) >= e.lease.duration:
+			return err
 		}
 		failures++
 		delay := e.restartDelay(failures)
@@ -182,12 +197,17 @@ func ignoring(err, ended error) error {
 	return err
 }
 
-// permanent reports whether another acquisition would fail the same way.
-func permanent(err error) bool {
+// broken reports whether another acquisition would fail the same way.
+func broken(err error) bool {
 	var format *FormatError
+	return errors.As(err, &format) || errors.Is(err, ErrTransportClosed)
+}
+
+// refuses reports whether an error says that a retry does not settle it. Access
+// rules and settings that somebody is changing make refusals of a moment too.
+func refuses(err error) bool {
 	var retriable interface{ Retriable() bool }
-	return errors.As(err, &format) || errors.Is(err, ErrTransportClosed) ||
-		errors.As(err, &retriable) && !retriable.Retriable()
+	return errors.As(err, &retriable) && !retriable.Retriable()
 }
 
 // restartDelay returns the wait before the next acquisition after this many

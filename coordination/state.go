@@ -42,6 +42,7 @@ type identity struct {
 	known  []FencingToken // minted by this process, or in the log before it minted
 	minted bool
 	wary   bool // another process uses the member id
+	looked bool // the process read the role
 
 	// The process led before, and the newest lease was its own at that moment.
 	led      bool
@@ -151,6 +152,7 @@ func (c *candidate) untilDue(now moment) time.Duration {
 func (c *candidate) observe(r reading) {
 	previous := c.last
 	c.last = &r
+	c.identity.looked = true
 	lease := r.state.Lease
 	own := lease != nil && lease.Member == c.member && slices.Contains(c.identity.known, lease.Token)
 	if previous != nil && !own && !sameState(previous.state, r.state) {
