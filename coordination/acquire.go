@@ -5,6 +5,9 @@ package coordination
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -100,6 +103,9 @@ func (e *elector) compete(ctx context.Context, c *candidate) (*Leadership, error
 			e.observers.duplicated(e.role, e.member, r.state.Lease.Token)
 			return nil, e.failed("lease "+r.state.Lease.Token.String()+" is in its name", ErrDuplicateMember)
 		case stepMint:
+			if err := e.place(ctx, c); err != nil {
+				return nil, err
+			}
 			if l, err := e.challenge(ctx, c); l != nil || err != nil {
 				return l, err
 			}
@@ -119,6 +125,42 @@ func (e *elector) look(ctx context.Context, c *candidate) (r reading, next step,
 		next, extent = c.described(token, taken || err != nil, e.now())
 	}
 	return r, next, extent, nil
+}
+
+// place refuses a role that stands in another partition of the topic. A topic
+// that got more partitions moves most of its roles for members that count anew,
+// and a member that finds no lease would depose a holder whose lease is in the
+// old partition. Without a holder it would begin with lower sequences than the
+// role had. A role that nobody took is in no other partition.
+func (e *elector) place(ctx context.Context, c *candidate) error {
+	_, verifies := e.transport.(TopicVerifier)
+	if c.placed || !verifies || c.last.state.Lease != nil {
+		return nil
+	}
+	_, taken, err := e.describe(ctx)
+	if err != nil {
+		return err
+	}
+	looked := map[int]bool{e.at.Partition: true}
+	for count := 1; taken && count < e.partitions; count++ {
+		partition, err := RolePartition(e.role, count)
+		if err != nil || looked[partition] {
+			continue
+		}
+		looked[partition] = true
+		at := TopicPartition{Topic: e.topic, Partition: partition}
+		records, err := e.transport.ReadPartition(ctx, at)
+		if err != nil {
+			return e.failed("read "+at.String(), cancelled(ctx, err))
+		}
+		if slices.ContainsFunc(records, func(r StateRecord) bool { key, err := DecodeKey(r.Key); return err == nil && key.Role == e.role }) {
+			return e.failed("find its partition", fmt.Errorf("the role has records in %s and its partition is %s: %w", at, e.at, &TopicConfigError{
+				Topic: e.topic, Setting: settingPartitions, Have: strconv.Itoa(e.partitions), Want: "the count under which its roles began",
+			}))
+		}
+	}
+	c.placed = true
+	return nil
 }
 
 // errNotDue ends a mint that is not due any more.

@@ -46,6 +46,9 @@ func (t *KafkaTransport) appendOnce(ctx context.Context, batch *kafkaBatch) erro
 	if err != nil {
 		return err
 	}
+	if err := t.checkCount(at.Topic, len(route.partitions)); err != nil {
+		return err
+	}
 	answers, err := t.post(ctx, t.clients.plain, nil, leader.leader, []*kafkaBatch{batch}, topicIDs{at.Topic: route.id})
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func (l *kafkaLogs) of(at TopicPartition) *partitionLog {
 	defer l.mu.Unlock()
 	log := l.logs[at]
 	if log == nil {
-		log = &partitionLog{turn: make(chan struct{}, 1), stuck: -1}
+		log = &partitionLog{turn: make(chan struct{}, 1), end: -1, stuck: -1}
 		if l.logs == nil {
 			l.logs = make(map[TopicPartition]*partitionLog)
 		}
@@ -45,6 +45,7 @@ type partitionLog struct {
 
 	topic    [16]byte
 	epoch    int32
+	end      int64 // an offset that the high watermark of the leader reaches, or -1
 	position int64
 	records  []StateRecord
 	live     int // the records that the last compaction left
@@ -130,7 +131,7 @@ func (p *partitionLog) follow(topic [16]byte, epoch int32) bool {
 	if p.topic == topic && p.epoch == epoch {
 		return false
 	}
-	p.topic, p.epoch = topic, epoch
+	p.topic, p.epoch, p.end = topic, epoch, -1
 	p.reset(0)
 	return true
 }

@@ -31,6 +31,10 @@ const settingMaxTimeout = "transaction.max.timeout.ms"
 // An answer that another request for the role was faster is an error that
 // matches [ErrFenced].
 //
+// Before each request it looks up the partition count of the topics that
+// [KafkaTransport.EnsureTopic] verified, and mints nothing where one has changed:
+// its roles have other partitions then. The error is a [*TopicConfigError].
+//
 // A lease longer than the brokers accept as transaction timeout is a
 // [*TransactionTimeoutError], unless half of it is accepted.
 func (t *KafkaTransport) AcquireEpoch(ctx context.Context, role Role) (FencingToken, error) {
@@ -89,6 +93,9 @@ func (t *KafkaTransport) mint(ctx context.Context, request request, role Role, s
 	var m mint
 	var refused error
 	err := t.persist(ctx, request, func(ctx context.Context) (err error) {
+		if err := t.checkCounts(ctx); err != nil {
+			return err
+		}
 		if m.versions, err = t.learnVersions(ctx, role); err != nil {
 			return err
 		}

@@ -28,11 +28,16 @@ const (
 
 	stableWait = 100 * time.Millisecond
 
+	timestampLatest   = -1
 	timestampEarliest = -2
 )
 
 // errOutOfRange says that a partition does not have the offset any more.
 var errOutOfRange = errors.New("the offset is out of range")
+
+// errBehind says that a leader shows less of a partition than is known to be
+// there.
+var errBehind = errors.New("the high watermark is behind the end of the partition")
 
 // ReadPartition returns the committed records of the partition up to its last
 // stable offset, oldest first; see [StateReader]. It returns at once from an
@@ -119,7 +124,7 @@ func (t *KafkaTransport) catchUp(ctx context.Context, at TopicPartition, log *pa
 		number := log.begin(time.Now())
 		part, err := t.fetch(ctx, at, log.position, fetchOptions{committed: true, wait: wait, of: log})
 		if errors.Is(err, errOutOfRange) {
-			start, err := t.logStart(ctx, at)
+			start, err := t.offset(ctx, at, timestampEarliest)
 			if err != nil {
 				return err
 			}
@@ -176,6 +181,7 @@ type fetchOptions struct {
 	committed bool          // leave out what is not committed; else control records are kept
 	wait      time.Duration // for something to come
 	of        *partitionLog // forgotten when the topic or its leader is another one
+	end       int64         // an offset that the high watermark reaches
 }
 
 // fetched is one answer about one partition.
@@ -193,8 +199,19 @@ func (t *KafkaTransport) fetch(ctx context.Context, at TopicPartition, from int6
 	if err != nil {
 		return fetched{}, err
 	}
-	if options.of != nil && options.of.follow(route.id, leader.epoch) {
-		from = options.of.position
+	if options.of != nil {
+		if err := t.checkCount(at.Topic, len(route.partitions)); err != nil {
+			return fetched{}, err
+		}
+		if options.of.follow(route.id, leader.epoch) {
+			from = options.of.position
+		}
+		if options.end = options.of.end; options.end < 0 {
+			if options.end, err = t.offset(ctx, at, timestampLatest); err != nil {
+				return fetched{}, err
+			}
+			options.of.end = options.end
+		}
 	}
 	partition := kmsg.NewFetchRequestTopicPartition()
 	partition.Partition = int32(at.Partition)
@@ -251,6 +268,9 @@ func (t *KafkaTransport) fetch(ctx context.Context, at TopicPartition, from int6
 	if result.stable < 0 {
 		result.stable = result.high
 	}
+	if result.high < options.end {
+		return fetched{}, &transientError{err: errBehind}
+	}
 	return result, nil
 }
 
@@ -291,8 +311,11 @@ func (t *KafkaTransport) readable(at TopicPartition, code int16) error {
 	return &TopicError{Topic: at.Topic, Partition: at.Partition, Err: kerr.ErrorForCode(code)}
 }
 
-// logStart returns the first offset of a partition.
-func (t *KafkaTransport) logStart(ctx context.Context, at TopicPartition) (int64, error) {
+// offset returns the first offset of a partition, or the one after its last
+// record. A leader that was just elected answers the question about the last
+// record only when it knows how much of the log is committed, whereas its
+// answers to fetches show less of the log until then.
+func (t *KafkaTransport) offset(ctx context.Context, at TopicPartition, timestamp int64) (int64, error) {
 	_, leader, err := t.leader(ctx, at)
 	if err != nil {
 		return 0, err
@@ -300,7 +323,7 @@ func (t *KafkaTransport) logStart(ctx context.Context, at TopicPartition) (int64
 	partition := kmsg.NewListOffsetsRequestTopicPartition()
 	partition.Partition = int32(at.Partition)
 	partition.CurrentLeaderEpoch = leader.epoch
-	partition.Timestamp = timestampEarliest
+	partition.Timestamp = timestamp
 	topic := kmsg.NewListOffsetsRequestTopic()
 	topic.Topic = at.Topic
 	topic.Partitions = append(topic.Partitions, partition)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -336,4 +337,85 @@ func TestAppendOutlastsATroubledLeader(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A new leader of a partition knows the end of the log later than it answers
+// fetches, and then it shows a part of the log as all of it.
+func TestReadAfterAChangeOfLeaderWaitsForTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := virtualStage(t, kfake.NumBrokers(2), kfake.Ports(1, 2))
+		topic := s.compacted(t, 1)
+		transport := s.transport(t, standardConfig(t))
+		for _, key := range []string{"a", "b", "c"} {
+			if err := transport.Append(t.Context(), at(topic, 0), []byte(key), []byte("v")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read := func(by *coordination.KafkaTransport) (keys string) {
+			t.Helper()
+			records, _, err := by.ReadCommitted(t.Context(), at(topic, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, record := range records {
+				keys += string(record.Key)
+			}
+			return keys
+		}
+		if got := read(transport); got != "abc" {
+			t.Fatalf("read %q, want abc", got)
+		}
+		var lagging atomic.Int32 // answers about the end until the leader knows it
+		var before atomic.Int32  // the epoch of the leader before
+		s.fake.ControlKey(int16(kmsg.Fetch), func(ask kmsg.Request) (kmsg.Response, error, bool) {
+			s.fake.KeepControl()
+			asked := ask.(*kmsg.FetchRequest)
+			epoch := asked.Topics[0].Partitions[0].CurrentLeaderEpoch
+			if lagging.Load() == 0 || epoch == before.Load() {
+				before.Store(epoch)
+				return nil, nil, false
+			}
+			answer := asked.ResponseKind().(*kmsg.FetchResponse)
+			for _, topic := range asked.Topics {
+				partition := kmsg.NewFetchResponseTopicPartition()
+				partition.HighWatermark, partition.LastStableOffset, partition.LogStartOffset = 1, 1, 0
+				found := kmsg.NewFetchResponseTopic()
+				found.Topic, found.TopicID = topic.Topic, topic.TopicID
+				found.Partitions = append(found.Partitions, partition)
+				answer.Topics = append(answer.Topics, found)
+			}
+			return answer, nil, true
+		})
+		s.fake.ControlKey(int16(kmsg.ListOffsets), func(ask kmsg.Request) (kmsg.Response, error, bool) {
+			s.fake.KeepControl()
+			if lagging.Add(-1) < 0 {
+				lagging.Store(0)
+				return nil, nil, false
+			}
+			asked := ask.(*kmsg.ListOffsetsRequest)
+			answer := asked.ResponseKind().(*kmsg.ListOffsetsResponse)
+			partition := kmsg.NewListOffsetsResponseTopicPartition()
+			partition.ErrorCode = kerr.OffsetNotAvailable.Code
+			found := kmsg.NewListOffsetsResponseTopic()
+			found.Topic = topic
+			found.Partitions = append(found.Partitions, partition)
+			answer.Topics = append(answer.Topics, found)
+			return answer, nil, true
+		})
+		for node := range int32(2) {
+			lagging.Store(3)
+			if err := s.fake.MoveTopicPartition(topic, 0, node); err != nil {
+				t.Fatal(err)
+			}
+			if got := read(transport); got != "abc" {
+				t.Errorf("read %q from the new leader %d, want abc", got, node)
+			}
+		}
+		lagging.Store(3)
+		before.Store(-1)
+		if got := read(s.transport(t, standardConfig(t))); got != "abc" {
+			t.Errorf("a process that starts reads %q, want abc", got)
+		}
+		s.stop(transport)
+	})
 }

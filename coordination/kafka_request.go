@@ -67,7 +67,7 @@ func (r request) failed(err error) error {
 		err = again.err
 	}
 	switch err.(type) {
-	case *KafkaError, *AuthorizationError, *TopicError, *TransactionTimeoutError, *OutcomeUnknownError:
+	case *KafkaError, *AuthorizationError, *TopicError, *TopicConfigError, *TransactionTimeoutError, *OutcomeUnknownError:
 		return err
 	}
 	final := errors.Is(err, ErrTransportClosed) || errors.Is(err, context.Canceled)

@@ -5,6 +5,9 @@ package coordination
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -21,6 +24,7 @@ type kafkaRoutes struct {
 	mu           sync.Mutex // guards the fields below
 	coordinators map[Role]int32
 	topics       map[string]*topicRoute
+	counts       map[string]int // of partitions, of the topics that EnsureTopic verified
 }
 
 // topicRoute is where the partitions of a topic are. It does not change.
@@ -163,6 +167,62 @@ func (t *KafkaTransport) metadata(ctx context.Context, topics ...string) ([]kmsg
 		}
 	}
 	return found, nil
+}
+
+// expectCount remembers the partition count that the roles of a topic rely on.
+func (t *KafkaTransport) expectCount(topic string, partitions int) {
+	t.routes.mu.Lock()
+	defer t.routes.mu.Unlock()
+	if t.routes.counts == nil {
+		t.routes.counts = make(map[string]int)
+	}
+	t.routes.counts[topic] = partitions
+}
+
+// checkCount refuses a topic that has another partition count than when it was
+// verified. Its roles have other partitions by the new count.
+func (t *KafkaTransport) checkCount(topic string, have int) error {
+	t.routes.mu.Lock()
+	want, expected := t.routes.counts[topic]
+	t.routes.mu.Unlock()
+	if !expected || have == want {
+		return nil
+	}
+	return wrongCount(topic, have, want)
+}
+
+func wrongCount(topic string, have, want int) error {
+	return &TopicConfigError{Topic: topic, Setting: settingPartitions, Have: strconv.Itoa(have), Want: strconv.Itoa(want)}
+}
+
+// checkCounts asks the brokers for the partition count of every topic that was
+// verified.
+func (t *KafkaTransport) checkCounts(ctx context.Context) error {
+	t.routes.mu.Lock()
+	topics := slices.Sorted(maps.Keys(t.routes.counts))
+	t.routes.mu.Unlock()
+	if len(topics) == 0 {
+		return nil
+	}
+	found, err := t.metadata(ctx, topics...)
+	if err != nil {
+		return err
+	}
+	for i, topic := range found {
+		switch code := topic.ErrorCode; reactTo(code) {
+		case reactDone:
+			err = t.checkCount(topics[i], len(topic.Partitions))
+		case reactDenied:
+			err = topicDenied(topics[i], "DESCRIBE", code)
+		default:
+			err = missingTopic(topics[i], -1, code)
+		}
+		if err != nil {
+			t.forgetTopic(topics[i])
+			return err
+		}
+	}
+	return nil
 }
 
 // missingTopic is the transient error of a topic or partition that the brokers

@@ -33,7 +33,8 @@ const (
 // EnsureTopic checks that the coordination topic is fit for use, as the
 // [TopicPolicy] of the transport says: that it exists, has this partition
 // count, and is compacted only. A topic that was created a moment before is
-// waited for.
+// waited for. From then on the transport verifies the partition count again
+// whenever it learns of another one and before every mint.
 //
 // It returns a [*TopicError] for a topic that does not exist and a
 // [*TopicConfigError] for each setting that is wrong, all joined. A setting
@@ -60,7 +61,11 @@ func (t *KafkaTransport) EnsureTopic(ctx context.Context, topic string, partitio
 			return err
 		}
 	}
-	return t.verifyTopic(call, topic, partitions)
+	if err := t.verifyTopic(call, topic, partitions); err != nil {
+		return err
+	}
+	t.expectCount(topic, partitions)
+	return nil
 }
 
 func topicRequest(operation, topic string) request {
@@ -139,9 +144,7 @@ func (t *KafkaTransport) verifyTopic(ctx context.Context, topic string, partitio
 	}
 	var problems []error
 	if have := len(found[0].Partitions); have != partitions {
-		problems = append(problems, &TopicConfigError{
-			Topic: topic, Setting: settingPartitions, Have: strconv.Itoa(have), Want: strconv.Itoa(partitions),
-		})
+		problems = append(problems, wrongCount(topic, have, partitions))
 	}
 	if have := settings[topic][settingCleanup]; have != cleanupCompact {
 		problems = append(problems, &TopicConfigError{Topic: topic, Setting: settingCleanup, Have: have, Want: cleanupCompact})

@@ -152,9 +152,13 @@ func (x *transaction) trace(ctx context.Context, next FencingToken) (trace, erro
 	var found trace
 	err := x.persist(ctx, request, func(ctx context.Context) error {
 		found = trace{}
+		end, err := x.offset(ctx, x.term.last.at, timestampLatest)
+		if err != nil {
+			return err
+		}
 		from := max(x.term.last.offset, 0)
 		for {
-			part, err := x.fetch(ctx, x.term.last.at, from, fetchOptions{})
+			part, err := x.fetch(ctx, x.term.last.at, from, fetchOptions{end: end})
 			if err != nil {
 				return err
 			}

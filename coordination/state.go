@@ -99,6 +99,7 @@ type candidate struct {
 	last   *reading
 	lease  sighting
 	vacant vacancy
+	placed bool // the role is in no other partition
 	fences int // mints in a row that were superseded
 
 	// The challenge met an incomplete read, the coordinator told this pair
