@@ -101,7 +101,7 @@ func TestDocumentedErrorsHaveTheirMessages(t *testing.T) {
 		"kafka: topic ...: UNKNOWN_TOPIC_OR_PARTITION": &coordination.TopicError{Topic: "t", Partition: -1, Err: kerr.UnknownTopicOrPartition},
 		"kafka: the lease asks for a transaction timeout of ..., the brokers allow ...": &coordination.TransactionTimeoutError{
 			Requested: time.Hour, Allowed: time.Minute, Err: kerr.InvalidTransactionTimeout},
-		"token ... was not minted by this transport": transport.WriteLease(t.Context(), at("t", 0), token(t, 99, 9), []byte("k"), nil),
+		"token ... belongs to a leadership that is over or to another transport": transport.WriteLease(t.Context(), at("t", 0), token(t, 99, 9), []byte("k"), nil),
 		"kafka: token ... was minted for role ..., not for role ...": transport.WriteRecords(t.Context(), role(t, "other"), minted,
 			[]coordination.GuardedRecord{{Topic: "t"}}),
 		"kafka: ... for ...: ...":                             &coordination.KafkaError{Operation: "Fetch", Subject: "t-0", Err: errBroken},

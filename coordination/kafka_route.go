@@ -19,6 +19,10 @@ import (
 // for.
 const transactionCoordinator = 1
 
+// rememberedCoordinators bounds what a process keeps that asks about ever new
+// roles.
+const rememberedCoordinators = 4096
+
 // kafkaRoutes remember which broker answers for what.
 type kafkaRoutes struct {
 	mu           sync.Mutex // guards the fields below
@@ -71,7 +75,7 @@ func (t *KafkaTransport) coordinator(ctx context.Context, role Role) (int32, err
 	}
 	t.routes.mu.Lock()
 	defer t.routes.mu.Unlock()
-	if t.routes.coordinators == nil {
+	if t.routes.coordinators == nil || len(t.routes.coordinators) >= rememberedCoordinators {
 		t.routes.coordinators = make(map[Role]int32)
 	}
 	t.routes.coordinators[role] = found.NodeID

@@ -23,8 +23,9 @@ type kafkaTerm struct {
 	written chan struct{} // closed when a transaction is committed or nothing is written any more
 	writes  sync.Once     // closes written
 
-	current atomic.Pointer[FencingToken]
-	ids     []int64 // every producer id so far, oldest first; guarded by kafkaTerms.mu
+	current  atomic.Pointer[FencingToken]
+	ids      []int64 // every producer id so far, oldest first; guarded by kafkaTerms.mu
+	released bool    // nobody writes under its tokens any more; guarded by kafkaTerms.mu
 
 	// turn holds one token. Its taker owns the fields below.
 	turn      chan struct{}
@@ -91,38 +92,18 @@ type kafkaTerms struct {
 	mu      sync.Mutex // guards the fields below
 	minting map[Role]*mintTurn
 	newest  map[Role]*kafkaTerm
-	live    map[int64]*kafkaTerm // by every producer id of the term
-	ended   map[int64]epochSet   // superseded and released epochs, by producer id
+	terms   map[int64][]*kafkaTerm // that are not released, by every producer id
+
+	// spent are the tokens of released terms that were superseded, oldest
+	// first. A bounded number is remembered.
+	spent []termTokens
 }
 
-// epochSet is a set of epochs of one producer id, one bit for each.
-type epochSet []uint64
-
-const epochsPerWord = 64
+const rememberedTerms = 1024
 
 // lastEpoch is the highest epoch that coordinators hand out. The next one is
 // epoch 0 of another producer id.
 const lastEpoch = math.MaxInt16 - 1
-
-func (s epochSet) has(epoch int16) bool {
-	word := int(epoch) / epochsPerWord
-	return word < len(s) && s[word]&(1<<(epoch%epochsPerWord)) != 0
-}
-
-func (s epochSet) with(epoch int16) epochSet {
-	word := int(epoch) / epochsPerWord
-	for word >= len(s) {
-		s = append(s, 0)
-	}
-	s[word] |= 1 << (epoch % epochsPerWord)
-	return s
-}
-
-func (s epochSet) remove(epoch int16) {
-	if s.has(epoch) {
-		s[int(epoch)/epochsPerWord] &^= 1 << (epoch % epochsPerWord)
-	}
-}
 
 // mintTurn is the right to mint an epoch of a role, for one at a time. The
 // answers of two mints at once could not be put in order.
@@ -207,17 +188,14 @@ func (r *kafkaTerms) install(role Role, token FencingToken, versions brokerVersi
 	term.turn <- struct{}{}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.terms == nil {
+		r.newest, r.terms = make(map[Role]*kafkaTerm), make(map[int64][]*kafkaTerm)
+	}
 	if before := r.newest[role]; before != nil {
-		r.supersede(before)
+		before.supersede()
 	}
-	if r.live == nil {
-		r.live = make(map[int64]*kafkaTerm)
-		r.newest = make(map[Role]*kafkaTerm)
-		r.ended = make(map[int64]epochSet)
-	}
-	r.ended[token.producerID].remove(token.producerEpoch)
-	r.live[token.producerID] = term
 	r.newest[role] = term
+	r.terms[token.producerID] = append(r.terms[token.producerID], term)
 	return term
 }
 
@@ -230,74 +208,91 @@ func (r *kafkaTerms) adopt(term *kafkaTerm, pair FencingToken) {
 		return
 	}
 	term.ids = append(term.ids, pair.producerID)
-	if r.newest[term.role] == term {
-		r.live[pair.producerID] = term
+	if !term.released {
+		r.terms[pair.producerID] = append(r.terms[pair.producerID], term)
 	}
 }
 
-// end removes a term whose epoch is superseded, and remembers its tokens.
+// end says that the epoch of a term is superseded.
 func (r *kafkaTerms) end(term *kafkaTerm) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.supersede(term)
+	term.supersede()
 }
 
-func (r *kafkaTerms) supersede(term *kafkaTerm) {
-	if !term.superseded() {
-		close(term.over)
+// supersede runs with the lock of the terms.
+func (m *kafkaTerm) supersede() {
+	if !m.superseded() {
+		close(m.over)
 	}
-	r.drop(term)
+	m.wrote()
 }
 
-// drop forgets a term and remembers that its tokens are of no use.
-func (r *kafkaTerms) drop(term *kafkaTerm) {
+// release says that nobody writes under a minted token any more. It reports
+// whether the transport leads the role no more.
+func (r *kafkaTerms) release(role Role, minted FencingToken) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.IndexFunc(r.terms[minted.producerID], func(m *kafkaTerm) bool { return m.role == role && m.minted == minted })
+	if at < 0 {
+		return false
+	}
+	term := r.terms[minted.producerID][at]
+	term.released = true
 	term.wrote()
 	for _, producerID := range term.ids {
-		first, last := term.epochs(producerID)
-		set := r.ended[producerID]
-		for epoch := int(first); epoch <= int(last); epoch++ {
-			set = set.with(int16(epoch))
-		}
-		r.ended[producerID] = set
-		if r.live[producerID] == term {
-			delete(r.live, producerID)
+		others := slices.DeleteFunc(r.terms[producerID], func(m *kafkaTerm) bool { return m == term })
+		if r.terms[producerID] = others; len(others) == 0 {
+			delete(r.terms, producerID)
 		}
 	}
-	if r.newest[term.role] == term {
-		delete(r.newest, term.role)
+	if term.superseded() {
+		r.spent = append(r.spent[max(0, len(r.spent)-rememberedTerms+1):], term.tokens())
 	}
+	last := r.newest[role] == term
+	if last {
+		delete(r.newest, role)
+	}
+	return last
 }
 
 // find returns the term of a token: the minted one or any that followed it.
 func (r *kafkaTerms) find(token FencingToken) (*kafkaTerm, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if term := r.live[token.producerID]; term != nil && term.covers(token) {
-		return term, nil
+	for _, term := range slices.Backward(r.terms[token.producerID]) {
+		if term.tokens().cover(token) {
+			if term.superseded() {
+				return nil, errSuperseded(token)
+			}
+			return term, nil
+		}
 	}
-	if r.ended[token.producerID].has(token.producerEpoch) {
+	if slices.ContainsFunc(r.spent, func(s termTokens) bool { return s.cover(token) }) {
 		return nil, errSuperseded(token)
 	}
-	return nil, fmt.Errorf("token %s was not minted by this transport", token)
+	return nil, fmt.Errorf("%w: token %s belongs to a leadership that is over or to another transport", ErrNotHeld, token)
 }
 
-// epochs returns the first and the last epoch that the term had under one of
-// its producer ids.
-func (m *kafkaTerm) epochs(producerID int64) (first, last int16) {
-	last = lastEpoch
-	if producerID == m.minted.producerID {
-		first = m.minted.producerEpoch
-	}
-	if current := m.pair(); producerID == current.producerID {
-		last = current.producerEpoch
-	}
-	return first, last
+// termTokens are the tokens that a term had, from the minted one on.
+type termTokens struct {
+	minted, current FencingToken
+	ids             []int64
 }
 
-// covers reports whether the token is one that the term had.
-func (m *kafkaTerm) covers(token FencingToken) bool {
-	first, last := m.epochs(token.producerID)
-	return slices.Contains(m.ids, token.producerID) && token.producerEpoch >= first && token.producerEpoch <= last
+// tokens runs with the lock of the terms.
+func (m *kafkaTerm) tokens() termTokens { return termTokens{m.minted, m.pair(), m.ids} }
+
+// cover reports whether the token is one of the term.
+func (t termTokens) cover(token FencingToken) bool {
+	first, last := int16(0), int16(lastEpoch)
+	if token.producerID == t.minted.producerID {
+		first = t.minted.producerEpoch
+	}
+	if token.producerID == t.current.producerID {
+		last = t.current.producerEpoch
+	}
+	return slices.Contains(t.ids, token.producerID) && token.producerEpoch >= first && token.producerEpoch <= last
 }
 
 // term returns the term of a role that started with a token.
@@ -335,26 +330,18 @@ func (t *KafkaTransport) Superseded(role Role, minted FencingToken) <-chan struc
 	return term.over
 }
 
-// Release frees what the transport keeps for a token that writes nothing any
-// more. A write that is in flight goes on, and a later one is answered as if
-// the token were superseded. Release does not block.
+// Release says that the leadership that started with the minted token is over,
+// and frees what the transport keeps for it. A write that is in flight goes on.
+// A later write under a token of that leadership is an error that matches
+// [ErrNotHeld], or [ErrFenced] where the token was superseded and the transport
+// still remembers it; the transport remembers the last thousand. Release does
+// not block.
 func (t *KafkaTransport) Release(role Role, minted FencingToken) {
 	if t.built() && t.terms.release(role, minted) {
 		t.forgetCoordinator(role)
 	}
 }
 
-func (r *kafkaTerms) release(role Role, minted FencingToken) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	term := r.live[minted.producerID]
-	known := term != nil && term.role == role && term.minted == minted
-	if known {
-		r.drop(term)
-	}
-	return known
-}
-
 func errSuperseded(token FencingToken) error {
-	return fmt.Errorf("%w: token %s was superseded or released", ErrFenced, token)
+	return fmt.Errorf("%w: token %s was superseded", ErrFenced, token)
 }

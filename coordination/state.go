@@ -100,7 +100,7 @@ type candidate struct {
 	lease  sighting
 	vacant vacancy
 	placed bool // the role is in no other partition
-	fences int // mints in a row that were superseded
+	fences int  // mints in a row that were superseded
 
 	// The challenge met an incomplete read, the coordinator told this pair
 	// then, and it was first told at that moment.
