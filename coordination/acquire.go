@@ -78,8 +78,8 @@ func (e *elector) acquire(ctx context.Context) (l *Leadership, abandoned, err er
 }
 
 func (e *elector) compete(ctx context.Context, c *candidate) (*Leadership, error) {
-	if verifier, ok := e.transport.(TopicVerifier); ok {
-		if err := verifier.EnsureTopic(ctx, e.topic, e.partitions); err != nil {
+	if e.log != nil {
+		if err := e.log.EnsureTopic(ctx, e.topic, e.partitions); err != nil {
 			return nil, e.failed("verify topic "+e.topic, cancelled(ctx, err))
 		}
 	}
@@ -120,10 +120,6 @@ func (e *elector) look(ctx context.Context, c *candidate) (r reading, next step,
 		return reading{}, stepWait, 0, err
 	}
 	next, extent = c.read(r)
-	if next == stepDescribe {
-		token, taken, err := e.describe(ctx)
-		next, extent = c.described(token, taken || err != nil, e.now())
-	}
 	return r, next, extent, nil
 }
 
@@ -133,8 +129,7 @@ func (e *elector) look(ctx context.Context, c *candidate) (r reading, next step,
 // old partition. Without a holder it would begin with lower sequences than the
 // role had. A role that nobody took is in no other partition.
 func (e *elector) place(ctx context.Context, c *candidate) error {
-	_, verifies := e.transport.(TopicVerifier)
-	if c.placed || !verifies || c.last.state.Lease != nil {
+	if c.placed || e.log == nil || e.partitions == 1 || c.last.state.Lease != nil {
 		return nil
 	}
 	_, taken, err := e.describe(ctx)
@@ -190,7 +185,7 @@ func (e *elector) challenge(ctx context.Context, c *candidate) (*Leadership, err
 		}
 		var l *Leadership
 		if l, err = e.claim(ctx, token); err == nil {
-			return e.install(ctx, c, l)
+			return e.install(ctx, l)
 		}
 	}
 	if !errors.Is(err, ErrFenced) {
@@ -228,7 +223,7 @@ func (e *elector) claim(ctx context.Context, token FencingToken) (*Leadership, e
 }
 
 // install starts the leadership, unless the caller gave up meanwhile.
-func (e *elector) install(ctx context.Context, c *candidate, l *Leadership) (*Leadership, error) {
+func (e *elector) install(ctx context.Context, l *Leadership) (*Leadership, error) {
 	if err := ctx.Err(); err != nil {
 		if failed := l.Resign(ctx); failed != nil {
 			return nil, errors.Join(err, failed)
@@ -236,15 +231,6 @@ func (e *elector) install(ctx context.Context, c *candidate, l *Leadership) (*Le
 		return nil, err
 	}
 	l.start()
-	if e.pruneMissedSlots {
-		for _, member := range c.missed() {
-			if err := e.deregister(ctx, member); err != nil {
-				e.log().Warn("a member that missed its turns stays in the roster", logError, err)
-				continue
-			}
-			e.observers.pruned(e.role, member)
-		}
-	}
 	return l, nil
 }
 

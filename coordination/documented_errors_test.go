@@ -3,10 +3,12 @@
 package coordination_test
 
 import (
+	"context"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -104,9 +106,13 @@ func TestDocumentedErrorsHaveTheirMessages(t *testing.T) {
 		"token ... belongs to a leadership that is over or to another transport": transport.WriteLease(t.Context(), at("t", 0), token(t, 99, 9), []byte("k"), nil),
 		"kafka: token ... was minted for role ..., not for role ...": transport.WriteRecords(t.Context(), role(t, "other"), minted,
 			[]coordination.GuardedRecord{{Topic: "t"}}),
-		"kafka: ... for ...: ...":                             &coordination.KafkaError{Operation: "Fetch", Subject: "t-0", Err: errBroken},
-		"the transport writes no guarded records":             second(plain.Guard()),
-		"the transport reports no offset of the lease record": second(plain.Credential()),
+		"the lease of the call is ... and the lease of its transport is ...": second(coordination.AcquireLeadership(t.Context(), transport,
+			f.role, member(t, "node-1"), coordination.WithLeaseDuration(time.Minute))),
+		"the role has records in ... and its partition is ...":  misplaced(t),
+		"no answer within ..., and the lease has to be renewed": overrun(t),
+		"kafka: ... for ...: ...":                               &coordination.KafkaError{Operation: "Fetch", Subject: "t-0", Err: errBroken},
+		"the transport writes no guarded records":               second(plain.Guard()),
+		"the transport reports no offset of the lease record":   second(plain.Credential()),
 	}
 	for _, message := range messagesOf(t, "../docs/coordination.md", "Errors by message") {
 		err, known := produced[message]
@@ -121,6 +127,39 @@ func TestDocumentedErrorsHaveTheirMessages(t *testing.T) {
 	for message := range produced {
 		t.Errorf("the page does not explain %q", message)
 	}
+}
+
+// misplaced returns the error of a member whose topic has grown.
+func misplaced(t *testing.T) error {
+	t.Helper()
+	s, r := fakeStage(t), role(t, "controller") // in partition 2 of 6 and in 8 of 12
+	topic, transport := s.compacted(t, 12), s.transport(t, standardConfig(t))
+	c := &contender{transport: transport, name: "node-1", topic: topic, role: r}
+	if err := transport.Append(t.Context(), at(topic, 2), coordination.EncodeKey(coordination.LeaseKey(r)), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := transport.AcquireEpoch(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return c.acquireAndResign(t.Context(), t, coordination.WithPartitions(12))
+}
+
+// overrun returns the error of a guarded write that a renewal cannot wait for.
+func overrun(t *testing.T) (err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFull()
+		f.onWrite = func(ctx context.Context, _ int) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		l, w := guardedHolder(t, f)
+		err = w.Write(t.Context(), coordination.GuardedRecord{Topic: "t"})
+		if err := l.Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	return err
 }
 
 // fenced returns the error of a holder that another process deposed.

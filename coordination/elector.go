@@ -29,6 +29,8 @@ type elector struct {
 	settings
 	timekeeper
 	transport Transport
+	terms     TermTransport  // the transport, if it is one
+	log       TopicTransport // the transport, if it is one
 	role      Role
 	member    MemberID
 	at        TopicPartition
@@ -45,7 +47,7 @@ func newElector(transport Transport, role Role, member MemberID, options []Optio
 	case member == MemberID{}:
 		return nil, errZeroMember
 	}
-	s, err := resolve(options)
+	s, err := resolve(options, transport)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +55,11 @@ func newElector(transport Transport, role Role, member MemberID, options []Optio
 	if err != nil {
 		return nil, err
 	}
+	terms, _ := transport.(TermTransport)
+	log, _ := transport.(TopicTransport)
 	return &elector{
+		terms:      terms,
+		log:        log,
 		settings:   s,
 		timekeeper: newTimekeeper(s.clock),
 		transport:  transport,
@@ -87,8 +93,8 @@ func (e *elector) report(began moment, event CallEvent) {
 // read reads and folds the partition.
 func (e *elector) read(ctx context.Context) (reading, error) {
 	r := reading{began: e.now()}
-	records, complete, whole, err := readCommitted(ctx, e.transport, e.at)
-	r.complete, r.whole = complete, whole
+	records, complete, err := readCommitted(ctx, e.transport, e.at)
+	r.complete = complete
 	e.report(r.began, CallEvent{
 		Operation: OperationRead, Token: NoEpoch, Records: len(records), Bytes: recordBytes(records), Err: err,
 	})
@@ -100,20 +106,14 @@ func (e *elector) read(ctx context.Context) (reading, error) {
 	return r, err
 }
 
-// readCommitted reads a partition as far as the reader can see. It reports
-// whether no open transaction was met, and whether no committed record may be
-// out of sight.
-func readCommitted(ctx context.Context, reader StateReader, at TopicPartition) (records []StateRecord, complete, whole bool, err error) {
-	switch reader := reader.(type) {
-	case CommittedReader:
-		records, complete, err = reader.ReadCommitted(ctx, at)
-		return records, complete, true, err
-	case PrefixReader:
-		records, complete, err = reader.ReadPrefix(ctx, at)
-		return records, complete, complete, err
+// readCommitted reads what is committed in a partition, and reports whether it
+// met no open transaction.
+func readCommitted(ctx context.Context, reader StateReader, at TopicPartition) (records []StateRecord, complete bool, err error) {
+	if log, ok := reader.(TopicTransport); ok {
+		return log.ReadCommitted(ctx, at)
 	}
 	records, err = reader.ReadPartition(ctx, at)
-	return records, true, true, err
+	return records, true, err
 }
 
 func recordBytes(records []StateRecord) int {
@@ -162,8 +162,8 @@ func (e *elector) mint(ctx context.Context, c *candidate) (FencingToken, error) 
 	began := e.now()
 	var token FencingToken
 	var err error
-	if checked, ok := e.transport.(CheckedCoordinator); ok {
-		token, err = checked.AcquireEpochWhile(ctx, e.role, still)
+	if e.terms != nil {
+		token, err = e.terms.AcquireEpochWhile(ctx, e.role, still)
 	} else {
 		if c.stale(began) {
 			err = still(ctx)
@@ -219,8 +219,8 @@ func (e *elector) putLease(ctx context.Context, operation Operation, token Fenci
 	offset := int64(-1)
 	var err error
 	began := e.now()
-	if writer, ok := e.transport.(LeaseOffsetWriter); ok {
-		offset, err = writer.WriteLeaseAt(ctx, e.at, token, key, value)
+	if e.terms != nil {
+		offset, err = e.terms.WriteLeaseAt(ctx, e.at, token, key, value)
 	} else {
 		err = e.transport.WriteLease(ctx, e.at, token, key, value)
 	}
@@ -235,8 +235,8 @@ func (e *elector) putLease(ctx context.Context, operation Operation, token Fenci
 
 // release tells the transport that nothing is written under a token any more.
 func (e *elector) release(minted FencingToken) {
-	if releaser, ok := e.transport.(Releaser); ok {
-		releaser.Release(e.role, minted)
+	if e.terms != nil {
+		e.terms.Release(e.role, minted)
 	}
 }
 
@@ -246,10 +246,10 @@ var errNewerEpoch = fmt.Errorf("%w: the transport saw a newer epoch", ErrFenced)
 // superseded returns the channel that closes with a token, or nil when the
 // transport does not tell.
 func (e *elector) superseded(minted FencingToken) <-chan struct{} {
-	if notifier, ok := e.transport.(SupersessionNotifier); ok {
-		return notifier.Superseded(e.role, minted)
+	if e.terms == nil {
+		return nil
 	}
-	return nil
+	return e.terms.Superseded(e.role, minted)
 }
 
 // isOver reports whether a channel that says so is closed.
@@ -262,7 +262,7 @@ func isOver(over <-chan struct{}) bool {
 	}
 }
 
-func (e *elector) log() *slog.Logger {
+func (e *elector) logs() *slog.Logger {
 	return e.logger.With(logRole, e.role.name, logMember, e.member.name)
 }
 

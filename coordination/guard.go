@@ -18,23 +18,19 @@ import (
 // A GuardedWriter is safe for concurrent use by multiple goroutines. Writes of
 // one leadership take turns, with each other and with the renewals of the
 // lease. The zero value, like a nil one, writes nothing.
-type GuardedWriter struct {
-	leadership *Leadership
-	writer     RecordWriter
-}
+type GuardedWriter struct{ leadership *Leadership }
 
 // Guard returns a writer whose records the broker accepts only while this
 // leadership is the newest of its role. It fails for a transport that is not a
-// [RecordWriter].
+// [TermTransport].
 func (l *Leadership) Guard() (*GuardedWriter, error) {
 	if l.orNobody() == nobody {
 		return nil, nobody.reason
 	}
-	writer, ok := l.elector.transport.(RecordWriter)
-	if !ok {
+	if l.elector.terms == nil {
 		return nil, l.elector.failed("guard", fmt.Errorf("%w: the transport writes no guarded records", errors.ErrUnsupported))
 	}
-	return &GuardedWriter{leadership: l, writer: writer}, nil
+	return &GuardedWriter{leadership: l}, nil
 }
 
 // Write writes the records in one transaction and returns when it is
@@ -81,17 +77,17 @@ func (w *GuardedWriter) Write(ctx context.Context, records ...GuardedRecord) err
 	if err := l.ended(); err != nil {
 		return err
 	}
-	return l.writeRecords(ctx, bounded, w.writer, records)
+	return l.writeRecords(ctx, bounded, records)
 }
 
 // writeRecords runs with the turn of the leadership.
-func (l *Leadership) writeRecords(ctx, bounded context.Context, writer RecordWriter, records []GuardedRecord) error {
+func (l *Leadership) writeRecords(ctx, bounded context.Context, records []GuardedRecord) error {
 	size := 0
 	for _, record := range records {
 		size += len(record.Key) + len(record.Value)
 	}
 	token, began := l.Token(), l.elector.now()
-	err := writer.WriteRecords(bounded, l.elector.role, token, slices.Clone(records))
+	err := l.elector.terms.WriteRecords(bounded, l.elector.role, token, slices.Clone(records))
 	l.elector.report(began, CallEvent{
 		Operation: OperationWriteRecords, Token: token, Records: len(records), Bytes: size, Err: err,
 	})

@@ -279,7 +279,8 @@ func TestMintThatIsNotDueAnyMoreIsNoFence(t *testing.T) {
 	f.register(f.at, f.role, member(t, "node-1"), 100)
 	f.register(f.at, f.role, member(t, "node-2"), 200)
 	f.grant(f.at, f.role, member(t, "node-1"), 0, 30000)
-	held := &heldBack{fixture: f, holder: member(t, "node-1")}
+	held := &heldBack{full: newFull(), at: f.at, holder: member(t, "node-1")}
+	held.fake = f.fake
 	var mu sync.Mutex
 	var events []string
 	ctx, cancel := context.WithCancel(t.Context())
@@ -309,7 +310,8 @@ func TestMintThatIsNotDueAnyMoreIsNoFence(t *testing.T) {
 
 // heldBack is a transport whose mints wait until the holder has renewed.
 type heldBack struct {
-	*fixture
+	*full
+	at     coordination.TopicPartition
 	holder coordination.MemberID
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // WriteRecords writes the records in one transaction of the role under the
-// token, and commits it; see [RecordWriter]. [Leadership.Guard] is the way to
+// token, and commits it; see [TermTransport]. [Leadership.Guard] is the way to
 // call it.
 //
 // Records of one partition keep their order. They go out in batches below one

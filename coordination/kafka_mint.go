@@ -42,7 +42,7 @@ func (t *KafkaTransport) AcquireEpoch(ctx context.Context, role Role) (FencingTo
 }
 
 // AcquireEpochWhile is [KafkaTransport.AcquireEpoch] for as long as still
-// agrees; see [CheckedCoordinator]. It asks once the turn has come, the
+// agrees; see [TermTransport]. It asks once the turn has come, the
 // coordinator is known and the connection to it is open, so that the request
 // follows at once. Behind another mint over the same transport it first waits,
 // for a second at most, until that one's first record is committed, so that

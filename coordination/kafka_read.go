@@ -52,30 +52,22 @@ var errBehind = errors.New("the high watermark is behind the end of the partitio
 //
 // While a transaction of another role is open, what was committed after it
 // began is out of sight. ReadPartition waits for it, half a renew interval and
-// a second at most, and then returns what is below it; [KafkaTransport.ReadPrefix]
-// tells the two cases apart. Only the first call that meets the transaction
+// a second at most, and then returns what is below it. Only the first call that meets the transaction
 // waits so long.
 func (t *KafkaTransport) ReadPartition(ctx context.Context, partition TopicPartition) ([]StateRecord, error) {
-	records, _, err := t.ReadPrefix(ctx, partition)
-	return records, err
-}
-
-// ReadPrefix is [KafkaTransport.ReadPartition] and reports whether the records
-// are all: it is false when an open transaction may hide committed ones, which
-// [KafkaTransport.ReadCommitted] shows.
-func (t *KafkaTransport) ReadPrefix(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error) {
 	seen, err := t.view(ctx, partition)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return cloneRecords(seen.records), seen.complete, nil
+	return cloneRecords(seen.records), nil
 }
 
-// ReadCommitted is [KafkaTransport.ReadPrefix] with the committed records that
-// an open transaction hides; see [CommittedReader]. It reads on from the last
-// stable offset to the high watermark, and takes the markers in the log for the
-// end of each transaction, where a read-committed consumer waits until every
-// earlier transaction has ended too.
+// ReadCommitted is [KafkaTransport.ReadPartition] with the committed records that
+// an open transaction hides, and reports whether there is no open transaction;
+// see [TopicTransport]. It reads on from the last stable offset to the high
+// watermark, and takes the markers in the log for the end of each transaction,
+// where a read-committed consumer waits until every earlier transaction has
+// ended too.
 func (t *KafkaTransport) ReadCommitted(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error) {
 	seen, err := t.view(ctx, partition)
 	if err != nil {

@@ -52,7 +52,7 @@ func (x *reading) append(t *testing.T, key, value string) {
 // read returns the records as offset, key and value.
 func (x *reading) read(t *testing.T) []string {
 	t.Helper()
-	records, complete, err := x.transport.ReadPrefix(within(t, patience), x.at)
+	records, complete, err := x.transport.ReadCommitted(within(t, patience), x.at)
 	if err != nil || !complete {
 		t.Fatalf("read: complete %v, %v", complete, err)
 	}
@@ -202,7 +202,7 @@ func TestReadEndsAtAHoleThatCompactionLeft(t *testing.T) {
 		x.fake.KeepControl()
 		return emptyFetch(ask, 9, 9), nil, true
 	})
-	records, complete, err := x.transport.ReadPrefix(within(t, time.Second), x.at)
+	records, complete, err := x.transport.ReadCommitted(within(t, time.Second), x.at)
 	if err != nil || !complete || len(records) != 1 || records[0].Offset != 0 {
 		t.Errorf("read: %d records, complete %v, %v; want the record before the hole", len(records), complete, err)
 	}
@@ -287,7 +287,7 @@ func TestReadGivesAnOpenTransactionGrace(t *testing.T) {
 				transport := s.transport(t, leaseConfig(t, time.Minute, tt.renew, time.Second))
 				open := s.hang(t, at(topic, 0), "open", time.Minute)
 				began := time.Now()
-				_, complete, err := transport.ReadPrefix(t.Context(), at(topic, 0))
+				_, complete, err := transport.ReadCommitted(t.Context(), at(topic, 0))
 				if took := time.Since(began); complete || err != nil || took < tt.grace || took > tt.grace+stableSlack {
 					t.Errorf("read: complete %v, %v after %v; want an incomplete one after %v", complete, err, took, tt.grace)
 				}

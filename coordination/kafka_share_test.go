@@ -45,7 +45,7 @@ func (x *readers) append(t *testing.T, key string) {
 // read returns the keys of the records.
 func (x *readers) read(t *testing.T) (keys []string, complete bool) {
 	t.Helper()
-	records, complete, err := x.transport.ReadPrefix(t.Context(), x.at)
+	records, complete, err := x.transport.ReadCommitted(t.Context(), x.at)
 	if err != nil {
 		t.Error(err)
 	}

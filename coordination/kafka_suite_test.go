@@ -66,14 +66,14 @@ func (s *stage) settled(t testing.TB, topic string, partition int32) { s.visible
 func suiteOneToken(t *testing.T, s *stage) {
 	topic, r := s.compacted(t, 1), role(t, unique("role"))
 	var requests wire
-	transport := s.transport(t, standardConfig(t), reporting(&requests))
+	// The test alone renews, so that it knows what the requests are for.
+	transport := s.transport(t, leaseConfig(t, 2*time.Hour, time.Hour, 5*time.Second), reporting(&requests))
 	ctx := within(t, patience)
 	s.ready(t, r)
 	if minted, held, err := transport.DescribeEpoch(ctx, r); held || err != nil {
 		t.Errorf("before the first acquisition: %s, %v, %v", minted, held, err)
 	}
-	// The test alone renews, so that it knows what the requests are for.
-	l := acquire(t, transport, r, "node-1", topic, coordination.WithLeaseDuration(2*time.Hour), coordination.WithRenewInterval(time.Hour))
+	l := acquire(t, transport, r, "node-1", topic)
 	minted := l.Token()
 	for n := range 5 {
 		s.settled(t, topic, 0)
@@ -302,7 +302,7 @@ func suiteReadEnds(t *testing.T, s *stage) {
 	ctx := within(t, patience)
 	read := func() []string {
 		t.Helper()
-		records, complete, err := transport.ReadPrefix(ctx, at(topic, 0))
+		records, complete, err := transport.ReadCommitted(ctx, at(topic, 0))
 		if err != nil || !complete {
 			t.Fatalf("read: complete %v, %v", complete, err)
 		}
@@ -403,18 +403,18 @@ func suiteReadIncomplete(t *testing.T, s *stage) {
 	if err := transport.Append(ctx, at(topic, 0), []byte("behind"), []byte("3")); err != nil {
 		t.Fatal(err)
 	}
-	records, complete, err := transport.ReadPrefix(ctx, at(topic, 0))
-	if err != nil {
-		t.Fatal(err)
+	records, err := transport.ReadPartition(ctx, at(topic, 0))
+	if err != nil || len(records) != 1 || string(records[0].Key) != "before" {
+		t.Errorf("behind an open transaction: %d records, %v; want a prefix of 1", len(records), err)
 	}
-	if complete || len(records) != 1 || string(records[0].Key) != "before" {
-		t.Errorf("behind an open transaction: complete %v, %d records; want an incomplete prefix of 1", complete, len(records))
+	if _, complete, err := transport.ReadCommitted(ctx, at(topic, 0)); err != nil || complete {
+		t.Errorf("behind an open transaction: complete %v, %v; want an incomplete read", complete, err)
 	}
 	if err := open.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
 	s.settled(t, topic, 0)
-	records, complete, err = transport.ReadPrefix(ctx, at(topic, 0))
+	records, complete, err := transport.ReadCommitted(ctx, at(topic, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

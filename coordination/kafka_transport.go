@@ -14,8 +14,8 @@ import (
 // not return when their context ends.
 const closeGrace = 5 * time.Second
 
-// KafkaTransport implements [Transport] with franz-go, and every optional
-// interface beside it.
+// KafkaTransport implements [Transport], [TermTransport] and [TopicTransport]
+// with franz-go.
 //
 // It writes lease records and guarded records in transactions of the role,
 // with requests of its own and not with the transactional producer of the
@@ -64,16 +64,8 @@ type KafkaTransport struct {
 }
 
 var (
-	_ Transport            = (*KafkaTransport)(nil)
-	_ CheckedCoordinator   = (*KafkaTransport)(nil)
-	_ CommittedReader      = (*KafkaTransport)(nil)
-	_ EpochTracker         = (*KafkaTransport)(nil)
-	_ LeaseOffsetWriter    = (*KafkaTransport)(nil)
-	_ PrefixReader         = (*KafkaTransport)(nil)
-	_ RecordWriter         = (*KafkaTransport)(nil)
-	_ Releaser             = (*KafkaTransport)(nil)
-	_ SupersessionNotifier = (*KafkaTransport)(nil)
-	_ TopicVerifier        = (*KafkaTransport)(nil)
+	_ TermTransport  = (*KafkaTransport)(nil)
+	_ TopicTransport = (*KafkaTransport)(nil)
 )
 
 // NewKafkaTransport returns a coordination transport over plaintext
@@ -142,6 +134,14 @@ func (t *KafkaTransport) Close() {
 		}
 		t.clients.close()
 	})
+}
+
+// Lease returns the policy that the transport was built for.
+func (t *KafkaTransport) Lease() LeaseConfig {
+	if !t.built() {
+		return LeaseConfig{}
+	}
+	return t.lease
 }
 
 // built reports whether a constructor made the transport.

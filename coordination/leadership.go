@@ -80,7 +80,7 @@ func newLeadership(e *elector, minted FencingToken, first *grant, offset int64) 
 // start announces the leadership and keeps it.
 func (l *Leadership) start() {
 	l.started = true
-	l.elector.log().Info("took the role", logToken, l.minted.String(), logSequence, l.Sequence())
+	l.elector.logs().Info("took the role", logToken, l.minted.String(), logSequence, l.Sequence())
 	l.elector.observers.acquired(l)
 	superseded := l.elector.superseded(l.minted)
 	if isOver(superseded) {
@@ -135,12 +135,10 @@ func (l *Leadership) Token() FencingToken { return *l.orNobody().token.Load() }
 // track takes over the pair that the coordinator holds for the leadership
 // after a write, where the transport tells. It runs with the turn.
 func (l *Leadership) track() {
-	tracker, ok := l.elector.transport.(EpochTracker)
-	if !ok {
-		return
-	}
-	if token, known := tracker.CurrentToken(l.elector.role, l.minted); known && token != l.Token() {
-		l.token.Store(&token)
+	if terms := l.elector.terms; terms != nil {
+		if token, known := terms.CurrentToken(l.elector.role, l.minted); known && token != l.Token() {
+			l.token.Store(&token)
+		}
 	}
 }
 
@@ -196,7 +194,7 @@ func (l *Leadership) end(what string, cause error) bool {
 		l.elector.release(l.minted)
 	}
 	if l.started {
-		l.elector.log().Info("lost the role", logToken, l.Token().String(), logError, reason)
+		l.elector.logs().Info("lost the role", logToken, l.Token().String(), logError, reason)
 		l.elector.observers.ended(l, reason)
 	}
 	return true

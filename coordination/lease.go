@@ -89,6 +89,11 @@ func (c LeaseConfig) check() error {
 	return nil
 }
 
+// String writes the three extents.
+func (c LeaseConfig) String() string {
+	return fmt.Sprintf("%v, renewed each %v, stagger %v", c.duration, c.renewInterval, c.challengeStagger)
+}
+
 // Duration returns the extent of a lease that a member takes.
 func (c LeaseConfig) Duration() time.Duration { return c.duration }
 

@@ -35,10 +35,6 @@ type Observer struct {
 	// Duplicated runs when the log shows that another live process uses the
 	// id of this member.
 	Duplicated func(role Role, member MemberID, other FencingToken)
-
-	// Pruned runs when a new leader removed the registration of a member that
-	// missed its turns.
-	Pruned func(role Role, removed MemberID)
 }
 
 // Operation names a call to the transport.
@@ -148,14 +144,6 @@ func (os observers) duplicated(role Role, member MemberID, other FencingToken) {
 	for _, o := range os {
 		if o.Duplicated != nil {
 			o.Duplicated(role, member, other)
-		}
-	}
-}
-
-func (os observers) pruned(role Role, removed MemberID) {
-	for _, o := range os {
-		if o.Pruned != nil {
-			o.Pruned(role, removed)
 		}
 	}
 }

@@ -39,7 +39,8 @@ type settings struct {
 
 	freshRegistration  bool
 	deregisterOnCancel bool
-	pruneMissedSlots   bool
+	formerLeaseWait    bool
+	workRetry          func(error) bool
 	lifetime           <-chan struct{}
 	skipMalformed      func(StateRecord, error)
 
@@ -47,8 +48,10 @@ type settings struct {
 	logger    *slog.Logger
 }
 
-// resolve applies the options in order and checks the combination.
-func resolve(options []Option) (settings, error) {
+// resolve applies the options in order and checks the combination. The lease of
+// the transport of the call is the one of the call, and an option may repeat it
+// but not contradict it.
+func resolve(options []Option, via any) (settings, error) {
 	s := settings{
 		topic:      StateTopic,
 		partitions: DefaultPartitions,
@@ -57,6 +60,12 @@ func resolve(options []Option) (settings, error) {
 		poll:       DefaultPollInterval,
 		jitter:     math.NaN(),
 		logger:     slog.New(slog.DiscardHandler),
+	}
+	var given LeaseConfig
+	if terms, ok := via.(TermTransport); ok {
+		if given = terms.Lease(); given != (LeaseConfig{}) {
+			s.lease = given
+		}
 	}
 	var problems []error
 	for i, option := range options {
@@ -71,6 +80,8 @@ func resolve(options []Option) (settings, error) {
 	if len(problems) == 0 {
 		if err := s.lease.check(); err != nil {
 			problems = append(problems, err)
+		} else if given != (LeaseConfig{}) && s.lease != given {
+			problems = append(problems, fmt.Errorf("the lease of the call is %v and the lease of its transport is %v; give it to one of them", s.lease, given))
 		}
 	}
 	if math.IsNaN(s.jitter) {
@@ -142,8 +153,10 @@ func WithPartitions(partitions int) Option {
 	}
 }
 
-// WithLeaseConfig takes a whole lease policy; the default is
-// [DefaultLeaseConfig]. It replaces what options before it set, and options
+// WithLeaseConfig takes a whole lease policy. The default is the policy of the
+// transport, if it has one, as a [KafkaTransport] does, and otherwise
+// [DefaultLeaseConfig]. A policy other than that of the transport is an error,
+// because the transport bounds its transactions by the lease. The option replaces what options before it set, and options
 // after it change single extents of it.
 func WithLeaseConfig(config LeaseConfig) Option {
 	return func(s *settings) error {
@@ -256,13 +269,30 @@ func WithDeregisterOnCancel() Option {
 	}
 }
 
-// WithPruneMissedSlots makes a new leader remove registrations of members that
-// were ranked ahead of it by two or more, and so let at least two whole
-// staggers past the deadline go by without a challenge. A removed member that
-// lives registers again by itself, at the tail.
-func WithPruneMissedSlots() Option {
+// WithFormerLeaseWait makes a member that finds a live lease in its own name, of
+// a process before this one, wait until that lease is over. By default such a
+// member takes the role at once, although the process before it may still act
+// outside Kafka: its [Leadership.Check] returns nil up to its
+// [Leadership.SafeUntil]. The broker rejects the writes of the process before it
+// in either case.
+func WithFormerLeaseWait() Option {
 	return func(s *settings) error {
-		s.pruneMissedSlots = true
+		s.formerLeaseWait = true
+		return nil
+	}
+}
+
+// WithWorkRetry makes [Run] and [RunRole] ask retry about every error that the
+// work returns while it leads. When retry returns true, the call resigns, waits
+// as it does after a failed acquisition, and competes again behind the other
+// members. When retry returns false, and by default, the call resigns and
+// returns the error. The function runs on the goroutine of Run.
+func WithWorkRetry(retry func(err error) bool) Option {
+	return func(s *settings) error {
+		if retry == nil {
+			return errors.New("retry function must not be nil")
+		}
+		s.workRetry = retry
 		return nil
 	}
 }

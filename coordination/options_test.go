@@ -219,29 +219,6 @@ func TestClockToleranceDelaysTheChallenge(t *testing.T) {
 	}
 }
 
-func TestPruneMissedSlotsRemovesTheDeadAhead(t *testing.T) {
-	f := newFixture(t, 0)
-	for _, name := range []string{"dead-1", "holder", "dead-2", "late", "node-1"} {
-		f.register(f.at, f.role, member(t, name), 0)
-	}
-	f.grant(f.at, f.role, member(t, "holder"), 0, 30000)
-	f.clock.Set(45000) // rank 3 of node-1
-	var pruned []string
-	f.acquire(t, "node-1", coordination.WithPruneMissedSlots(), coordination.WithObserver(coordination.Observer{
-		Pruned: func(_ coordination.Role, removed coordination.MemberID) { pruned = append(pruned, removed.String()) },
-	}))
-	state, err := coordination.DescribeRoleState(t.Context(), f.fake, f.role, f.options()...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"holder", "late", "node-1"}, names(state)); diff != "" {
-		t.Errorf("roster mismatch (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"dead-1", "dead-2"}, pruned); diff != "" {
-		t.Errorf("pruned mismatch (-want +got):\n%s", diff)
-	}
-}
-
 func TestLoggerTellsTheTerm(t *testing.T) {
 	f := newFixture(t, 1000)
 	var text bytes.Buffer
@@ -308,4 +285,35 @@ func TestRegressedTokenIsReported(t *testing.T) {
 	if diff := cmp.Diff([]string{"0:5", "1:0"}, got); diff != "" || l.Err() != nil {
 		t.Errorf("regression mismatch (-want +got):\n%s", diff)
 	}
+}
+
+// A transport that knows its lease gives it to every call, and a call that
+// contradicts it is refused before it reaches a broker.
+func TestLeaseIsGivenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFull()
+		f.lease = leaseConfig(t, 6*time.Second, 2*time.Second, time.Second)
+		l := holder(t, f)
+		if got := l.Lease().Deadline - l.Lease().GrantedAt; got != 6000 {
+			t.Errorf("the lease lasts %d ms, want 6000 as the transport says", got)
+		}
+		again := holder(t, f, coordination.WithLeaseConfig(f.lease))
+		if err := errors.Join(l.Resign(t.Context()), again.Resign(t.Context())); err != nil {
+			t.Error(err)
+		}
+		reads := f.count("read")
+		for name, options := range map[string][]coordination.Option{
+			"a duration": {coordination.WithLeaseDuration(30 * time.Second)},
+			"a policy":   {coordination.WithLeaseConfig(coordination.DefaultLeaseConfig())},
+			"a stagger":  {coordination.WithChallengeStagger(2 * time.Second)},
+		} {
+			_, err := coordination.AcquireLeadership(t.Context(), f, role(t, "controller"), member(t, "node-1"), options...)
+			if !errors.Is(err, coordination.ErrInvalidOption) || !strings.Contains(err.Error(), "the lease of its transport is 6s, renewed each 2s, stagger 1s") {
+				t.Errorf("%s: %v, want ErrInvalidOption with both leases", name, err)
+			}
+		}
+		if f.count("read") != reads {
+			t.Error("a refused call reached the transport")
+		}
+	})
 }

@@ -52,7 +52,7 @@ func RoleTopicPartition(role Role, options ...Option) (TopicPartition, error) {
 	if role == (Role{}) {
 		return TopicPartition{}, errZeroRole
 	}
-	s, err := resolve(options)
+	s, err := resolve(options, nil)
 	if err != nil {
 		return TopicPartition{}, err
 	}

@@ -111,7 +111,7 @@ func (l *Leadership) keep() {
 			return
 		}
 		if cause := l.attempt(held, last); cause != nil && l.Err() == nil {
-			l.elector.log().Warn("could not renew the lease", logError, cause)
+			l.elector.logs().Warn("could not renew the lease", logError, cause)
 			last = last.next(held, cause)
 		}
 	}
@@ -169,7 +169,7 @@ func (l *Leadership) watch(superseded <-chan struct{}) {
 		ctx, cancel := l.elector.detached(context.Background())
 		defer cancel()
 		if err := l.Resign(ctx); err != nil {
-			l.elector.log().Warn("could not clear the lease", logError, err)
+			l.elector.logs().Warn("could not clear the lease", logError, err)
 		}
 	}
 }

@@ -17,8 +17,10 @@ type Callbacks struct {
 	// and before it competes again, so the work of two terms never overlaps in
 	// this process. It runs on the goroutine of Run.
 	//
-	// When it returns while the leadership holds, Run resigns and returns its
-	// error, or nil. When it panics, Run resigns and lets the panic go on.
+	// When it returns nil while the leadership holds, Run resigns and returns
+	// nil. When it returns an error, Run resigns and returns the error, or
+	// competes again if [WithWorkRetry] says so. When it panics, Run resigns and
+	// lets the panic go on.
 	OnAcquired func(ctx context.Context, l *Leadership) error
 
 	// OnLost runs after OnAcquired returned, when the leadership ended and was
@@ -84,7 +86,7 @@ func Run(ctx context.Context, transport Transport, role Role, member MemberID, c
 func (e *elector) watch(ctx context.Context, tell func(LeaderChange), options []Option) {
 	for change, err := range Watch(ctx, e.transport, e.role, options...) {
 		if err != nil {
-			e.log().Warn("could not watch the role", logError, err)
+			e.logs().Warn("could not watch the role", logError, err)
 			continue
 		}
 		tell(change)
@@ -103,13 +105,14 @@ func (e *elector) run(ctx context.Context, callbacks Callbacks) error {
 			if over, err := e.serve(ctx, l, callbacks); over {
 				return err
 			}
+			e.identity.resigned = errors.Is(l.Err(), ErrNotHeld)
 		case ctx.Err() != nil:
 			return errors.Join(ignoring(err, ctx.Err()), abandoned)
 		case broken(err), refuses(err) && !e.identity.looked:
 			return err
 		default:
 			e.identity.wary = e.identity.wary || errors.Is(err, ErrDuplicateMember)
-			e.log().Warn("could not compete for the role", logError, err)
+			e.logs().Warn("could not compete for the role", logError, err)
 		}
 		now := e.now()
 		if now.since(began) >= e.lease.duration {
@@ -163,6 +166,10 @@ func (e *elector) serve(ctx context.Context, l *Leadership, callbacks Callbacks)
 	}
 	final, cancelFinal := e.detached(ctx)
 	defer cancelFinal()
+	if worked != nil && ctx.Err() == nil && e.workRetry != nil && e.workRetry(worked) {
+		e.logs().Warn("the work of the role failed", logError, errors.Join(worked, l.Resign(final)))
+		return false, nil
+	}
 	release := l.Resign
 	if ctx.Err() != nil && e.deregisterOnCancel {
 		release = l.Leave
@@ -181,7 +188,7 @@ func (e *elector) work(ctx context.Context, l *Leadership, do func(context.Conte
 		final, cancel := e.detached(ctx)
 		defer cancel()
 		if err := l.Resign(final); err != nil {
-			e.log().Warn("could not resign a role whose work panicked", logError, err)
+			e.logs().Warn("could not resign a role whose work panicked", logError, err)
 		}
 	}()
 	worked := do(ctx, l)

@@ -382,3 +382,54 @@ func TestRunsWithOneMemberIDDoNotDuel(t *testing.T) {
 		}
 	})
 }
+
+// An error of the work ends Run or costs the term, as the caller chooses.
+func TestRunRetriesItsWorkWhenAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		worked, other := 0, errors.New("nobody mends that")
+		err := coordination.Run(t.Context(), f, role(t, "controller"), member(t, "node-1"), coordination.Callbacks{
+			OnAcquired: func(context.Context, *coordination.Leadership) error {
+				if worked++; worked < 4 {
+					return errBroken
+				}
+				return other
+			},
+			OnLost: func(err error) { t.Errorf("lost: %v", err) },
+		}, coordination.WithWorkRetry(func(err error) bool { return errors.Is(err, errBroken) }), coordination.WithPollJitter(0))
+		if !errors.Is(err, other) || worked != 4 {
+			t.Errorf("Run returned %v after %d terms, want the error of the fourth", err, worked)
+		}
+	})
+}
+
+// A member whose work failed lets another one lead.
+func TestRunLetsAnotherMemberLeadAfterItsWorkFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		ctx, cancel := context.WithCancel(t.Context())
+		failing := make(chan error, 1)
+		controller, id := role(t, "controller"), member(t, "node-1")
+		terms := 0
+		go func() {
+			failing <- coordination.Run(ctx, f, controller, id, coordination.Callbacks{
+				OnAcquired: func(ctx context.Context, _ *coordination.Leadership) error {
+					terms++
+					<-time.After(time.Minute)
+					return errBroken
+				},
+			}, coordination.WithWorkRetry(func(error) bool { return true }))
+		}()
+		<-time.After(30 * time.Second)
+		standby := run(t, f, "node-2", 0)
+		<-time.After(10 * time.Minute)
+		if terms != 1 || len(standby.events) != 1 {
+			t.Errorf("%d terms and %d of the other member, want one each", terms, len(standby.events))
+		}
+		cancel()
+		standby.cancel()
+		if err := errors.Join(<-failing, <-standby.result); err != nil {
+			t.Error(err)
+		}
+	})
+}

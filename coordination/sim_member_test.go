@@ -18,7 +18,6 @@ import (
 type simMember struct {
 	world   *simWorld
 	process *simProcess
-	client  coordination.Transport
 	role    coordination.Role
 	random  *rand.Rand
 	runs    bool // with Run instead of a loop of its own
@@ -28,7 +27,7 @@ type simMember struct {
 
 func newSimMember(w *simWorld, p *simProcess, role coordination.Role) *simMember {
 	m := &simMember{
-		world: w, process: p, client: p, role: role,
+		world: w, process: p, role: role,
 		random: rand.New(rand.NewPCG(w.plan.Uint64(), w.plan.Uint64())),
 		runs:   w.plan.IntN(2) == 0,
 		options: []coordination.Option{
@@ -37,11 +36,8 @@ func newSimMember(w *simWorld, p *simProcess, role coordination.Role) *simMember
 			coordination.WithChallengeStagger(simStagger),
 		},
 	}
-	if w.foreign {
-		m.client = simSeer{p}
-	}
 	for _, option := range []coordination.Option{
-		coordination.WithDeregisterOnCancel(), coordination.WithPruneMissedSlots(), coordination.WithPollJitter(0.2),
+		coordination.WithDeregisterOnCancel(), coordination.WithFormerLeaseWait(), coordination.WithPollJitter(0.2),
 	} {
 		if w.plan.IntN(4) == 0 {
 			m.options = append(m.options, option)
@@ -76,7 +72,7 @@ func (m *simMember) live() {
 	m.sleep(ctx, m.upTo(2*time.Second))
 	for ctx.Err() == nil {
 		if m.runs {
-			err := coordination.Run(ctx, m.client, m.role, m.process.id, coordination.Callbacks{
+			err := coordination.Run(ctx, m.process, m.role, m.process.id, coordination.Callbacks{
 				OnAcquired: func(ctx context.Context, l *coordination.Leadership) error {
 					m.work(ctx, m.world.check.acquired(m.process, l))
 					return nil
@@ -99,7 +95,7 @@ func (m *simMember) acquire(ctx context.Context) *simHandle {
 		ctx, cancel = context.WithTimeout(ctx, m.upTo(2*simLease))
 		defer cancel()
 	}
-	l, err := coordination.AcquireLeadership(ctx, m.client, m.role, m.process.id, m.options...)
+	l, err := coordination.AcquireLeadership(ctx, m.process, m.role, m.process.id, m.options...)
 	if err != nil {
 		if l != nil {
 			m.world.check.wrong(invAcquired, "an acquisition returned a leadership and error %v", err)

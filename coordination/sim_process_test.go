@@ -47,15 +47,10 @@ type simProcess struct {
 }
 
 var (
-	_ coordination.MonotonicClock       = (*simProcess)(nil)
-	_ coordination.StoppableClock       = (*simProcess)(nil)
-	_ coordination.Transport            = (*simProcess)(nil)
-	_ coordination.CheckedCoordinator   = (*simProcess)(nil)
-	_ coordination.EpochTracker         = (*simProcess)(nil)
-	_ coordination.LeaseOffsetWriter    = (*simProcess)(nil)
-	_ coordination.PrefixReader         = (*simProcess)(nil)
-	_ coordination.RecordWriter         = (*simProcess)(nil)
-	_ coordination.SupersessionNotifier = (*simProcess)(nil)
+	_ coordination.MonotonicClock = (*simProcess)(nil)
+	_ coordination.StoppableClock = (*simProcess)(nil)
+	_ coordination.TermTransport  = (*simProcess)(nil)
+	_ coordination.TopicTransport = (*simProcess)(nil)
 )
 
 func newSimProcess(w *simWorld, name string, id coordination.MemberID) *simProcess {
@@ -460,16 +455,11 @@ func (p *simProcess) DescribeEpoch(ctx context.Context, role coordination.Role) 
 }
 
 func (p *simProcess) ReadPartition(ctx context.Context, at coordination.TopicPartition) ([]coordination.StateRecord, error) {
-	records, _, err := p.ReadPrefix(ctx, at)
-	return records, err
-}
-
-func (p *simProcess) ReadPrefix(ctx context.Context, at coordination.TopicPartition) ([]coordination.StateRecord, bool, error) {
-	records, complete, err := p.read(ctx, at, p.cluster.read)
+	records, _, err := p.read(ctx, at, p.cluster.read)
 	if err == nil {
 		p.world.check.returned(at, records)
 	}
-	return records, complete, err
+	return records, err
 }
 
 func (p *simProcess) read(ctx context.Context, at coordination.TopicPartition, log func(coordination.TopicPartition) ([]coordination.StateRecord, bool)) ([]coordination.StateRecord, bool, error) {
@@ -489,13 +479,14 @@ func (p *simProcess) read(ctx context.Context, at coordination.TopicPartition, l
 	return r.records, r.complete, err
 }
 
-// simSeer is a process whose client sees what is committed behind the open
-// transactions of others.
-type simSeer struct{ *simProcess }
+func (p *simProcess) EnsureTopic(context.Context, string, int) error { return nil }
 
-var _ coordination.CommittedReader = simSeer{}
+func (p *simProcess) Lease() coordination.LeaseConfig { return coordination.LeaseConfig{} }
 
-func (p simSeer) ReadCommitted(ctx context.Context, at coordination.TopicPartition) ([]coordination.StateRecord, bool, error) {
+func (p *simProcess) Release(coordination.Role, coordination.FencingToken) {}
+
+// ReadCommitted sees what is committed behind the open transactions of others.
+func (p *simProcess) ReadCommitted(ctx context.Context, at coordination.TopicPartition) ([]coordination.StateRecord, bool, error) {
 	records, complete, err := p.read(ctx, at, p.cluster.readBehind)
 	if err == nil {
 		p.world.check.committedOnly(at, records)

@@ -16,8 +16,6 @@ const (
 	stepRegister step = iota
 	// stepWait waits and reads again.
 	stepWait
-	// stepDescribe asks the coordinator whether anybody ever took the role.
-	stepDescribe
 	// stepMint takes the epoch of the role.
 	stepMint
 	// stepYield gives the acquisition up in favour of another process with
@@ -29,7 +27,6 @@ const (
 type reading struct {
 	state    RoleState
 	complete bool   // no open transaction stands in the log
-	whole    bool   // nothing that was committed is out of sight
 	began    moment // before the read
 	ended    moment // after it
 }
@@ -102,11 +99,9 @@ type candidate struct {
 	placed bool // the role is in no other partition
 	fences int  // mints in a row that were superseded
 
-	// The challenge met an incomplete read, the coordinator told this pair
-	// then, and it was first told at that moment.
-	pinned    bool
-	pinToken  FencingToken
-	pinnedFor moment
+	// The challenge met an open transaction first at that moment.
+	pinned      bool
+	pinnedSince moment
 }
 
 func newCandidate(member MemberID, s *settings, i *identity) *candidate {
@@ -140,7 +135,8 @@ func (c *candidate) untilDue(now moment) time.Duration {
 	}
 	state := c.locally(now)
 	decision := Evaluate(state, c.member, now.wall, c.settings.lease)
-	if decision.Action == ActionHold && c.foreign(state.Lease) {
+	former := c.settings.formerLeaseWait && !c.identity.minted
+	if decision.Action == ActionHold && (former || c.foreign(state.Lease)) {
 		decision = Decision{Action: ActionWait, WaitUntil: state.Lease.Deadline}
 	}
 	if decision.Action != ActionWait {
@@ -176,7 +172,7 @@ func (c *candidate) observe(r reading) {
 	if !c.lease.about(*lease) {
 		seen := sighting{seen: true, token: lease.Token, grantedAt: lease.GrantedAt, first: r.ended}
 		switch {
-		case previous != nil && previous.whole:
+		case previous != nil:
 			seen.witness(previous.began.elapsed)
 		case previous == nil && c.identity.led && lease.Member != c.member:
 			seen.witness(c.identity.ledAt.elapsed)
@@ -236,7 +232,7 @@ func (c *candidate) locally(now moment) RoleState {
 		state.Roster = c.vacantRoster(now)
 		return state
 	}
-	if state.Lease.Member != c.member || c.foreign(state.Lease) {
+	if state.Lease.Member != c.member || c.settings.formerLeaseWait || c.foreign(state.Lease) {
 		lease := *state.Lease
 		lease.Deadline = c.lease.deadline(lease, now, c.settings.tolerance)
 		state.Lease = &lease
@@ -281,38 +277,18 @@ func (c *candidate) vacantRoster(now moment) []RosterEntry {
 	return roster
 }
 
-// challenge decides what precedes a mint. Behind an open transaction there may
-// be the lease of a live holder, or in it, and the coordinator knows more.
+// challenge decides whether a mint follows. The open transaction of an incomplete
+// read may be a renewal of the holder, and it gets a short time to end.
 func (c *candidate) challenge(r reading) (step, time.Duration) {
 	if r.complete {
 		c.pinned = false
 		return stepMint, 0
 	}
-	return stepDescribe, 0
-}
-
-// described takes the token that the coordinator holds for a role whose log
-// could not be read to its end, or NoEpoch with taken for no answer.
-//
-// Nobody holds a role that was never taken. A token other than that of the
-// last visible lease belongs to a member whose lease is hidden, if a lease can
-// be, and that lease is good for its extent from the time the token was first
-// seen. Otherwise the holder may have stopped to renew, or its renewal is the
-// transaction that is open, and a short grace is all it gets.
-func (c *candidate) described(token FencingToken, taken bool, now moment) (step, time.Duration) {
-	if !taken {
-		return stepMint, 0
+	if !c.pinned {
+		c.pinned, c.pinnedSince = true, r.ended
 	}
-	if !c.pinned || token != c.pinToken && token != NoEpoch {
-		c.pinned, c.pinToken, c.pinnedFor = true, token, now
-	}
-	grace := min(2*c.settings.poll, c.settings.lease.challengeStagger)
-	lease := c.last.state.Lease
-	hidden := !c.last.whole && c.pinToken != NoEpoch && (lease == nil || lease.Token != c.pinToken)
-	if hidden && !slices.Contains(c.identity.known, c.pinToken) {
-		grace = c.settings.lease.duration
-	}
-	if grace -= now.since(c.pinnedFor); grace > 0 {
+	grace := min(2*c.settings.poll, c.settings.lease.challengeStagger) - r.ended.since(c.pinnedSince)
+	if grace > 0 {
 		return stepWait, c.pollWithin(grace)
 	}
 	return stepMint, 0
@@ -348,23 +324,6 @@ func (c *candidate) fenced() time.Duration {
 	backoff = time.Duration(float64(backoff) * (0.5 + c.identity.spread()))
 	rank, _ := c.last.state.RankOf(c.member)
 	return addExtents(backoff, c.settings.lease.ChallengeDelay(rank)/8)
-}
-
-// missed returns the members that were ranked ahead of this one by two or
-// more when it challenged an expired lease.
-func (c *candidate) missed() []MemberID {
-	state := c.last.state
-	rank, _ := state.RankOf(c.member)
-	if state.Lease == nil || state.Lease.Member == c.member {
-		return nil
-	}
-	var members []MemberID
-	for _, entry := range state.Roster {
-		if ahead, _ := state.RankOf(entry.Member); entry.Member != state.Lease.Member && ahead <= rank-2 {
-			members = append(members, entry.Member)
-		}
-	}
-	return members
 }
 
 // pollWithin returns the extent until the next read: a jittered poll interval,

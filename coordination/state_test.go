@@ -25,7 +25,7 @@ type campaign struct {
 
 func newCampaign(t *testing.T, options ...Option) campaign {
 	t.Helper()
-	s, err := resolve(append([]Option{WithPollInterval(time.Second), WithPollJitter(0)}, options...))
+	s, err := resolve(append([]Option{WithPollInterval(time.Second), WithPollJitter(0)}, options...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,16 +40,7 @@ func (c campaign) sees(atMillis int64, state RoleState) act {
 }
 
 func (c campaign) glimpses(atMillis int64, state RoleState, complete bool) act {
-	next, extent := c.read(reading{state: state, complete: complete, whole: complete, began: reads(atMillis, 0), ended: reads(atMillis, 0)})
-	if next != stepWait {
-		extent = 0
-	}
-	return act{next, extent}
-}
-
-// hears takes the answer of the coordinator.
-func (c campaign) hears(atMillis int64, token FencingToken, taken bool) act {
-	next, extent := c.described(token, taken, reads(atMillis, 0))
+	next, extent := c.read(reading{state: state, complete: complete, began: reads(atMillis, 0), ended: reads(atMillis, 0)})
 	if next != stepWait {
 		extent = 0
 	}
@@ -66,7 +57,6 @@ func (c campaign) expect(what string, want, got act) {
 var (
 	registers  = act{Step: stepRegister}
 	mints      = act{Step: stepMint}
-	describes  = act{Step: stepDescribe}
 	yields     = act{Step: stepYield}
 	waitsAPoll = act{stepWait, time.Second}
 )
@@ -177,86 +167,37 @@ func TestCandidateMeetsItsDouble(t *testing.T) {
 	c.expect("whose lease runs out", mints, c.sees(33000, held("me", 6, 3000, "me")))
 }
 
-// A read that an open transaction cut short may hide the lease of a live
-// holder, so a challenge asks the coordinator first.
-func TestCandidateAsksBehindAnIncompleteRead(t *testing.T) {
+// The open transaction of an incomplete read may be a renewal of the holder.
+func TestCandidateGivesAnOpenTransactionTimeToEnd(t *testing.T) {
 	expired := held("a", 3, -30000, "a", "me")
-	challenge := func(t *testing.T) campaign {
-		c := newCampaign(t)
-		c.expect("an expired lease in an incomplete read", describes, c.glimpses(0, expired, false))
-		return c
+	c := newCampaign(t)
+	c.expect("an expired lease in an incomplete read", waitsAPoll, c.glimpses(0, expired, false))
+	c.expect("less than two polls", act{stepWait, 500 * time.Millisecond}, c.glimpses(1500, expired, false))
+	c.expect("two polls", mints, c.glimpses(2000, expired, false))
+	c.expect("a complete read", mints, c.sees(2500, expired))
+	c.expect("incomplete again", waitsAPoll, c.glimpses(3000, expired, false))
+	c.expect("a renewal", waitsAPoll, c.glimpses(4000, held("a", 3, 4000, "a", "me"), false))
+	if c.pinned {
+		t.Error("the challenge is still on")
 	}
 
-	t.Run("nobody ever took the role", func(t *testing.T) {
-		challenge(t).expect("the answer", mints, challenge(t).hears(0, NoEpoch, false))
-	})
-	t.Run("the token of the lease gets two polls", func(t *testing.T) {
-		c := challenge(t)
-		c.expect("the first answer", waitsAPoll, c.hears(0, tokenOf(3), true))
-		c.expect("still incomplete", describes, c.glimpses(1500, expired, false))
-		c.expect("less than two polls", act{stepWait, 500 * time.Millisecond}, c.hears(1500, tokenOf(3), true))
-		c.expect("two polls", mints, c.hears(2000, tokenOf(3), true))
-	})
-	t.Run("and a stagger at most", func(t *testing.T) {
-		c := newCampaign(t, WithPollInterval(4*time.Second))
-		c.expect("incomplete", describes, c.glimpses(0, expired, false))
-		c.expect("less than a stagger", act{stepWait, time.Millisecond}, c.hearsTwice(4999, tokenOf(3)))
-		c.expect("a stagger", mints, c.hears(5000, tokenOf(3), true))
-	})
-	t.Run("a hidden lease is good for its extent", func(t *testing.T) {
-		c := challenge(t)
-		c.expect("the first answer", waitsAPoll, c.hears(0, tokenOf(4), true))
-		c.expect("less than a lease", act{stepWait, time.Millisecond}, c.hears(29999, tokenOf(4), true))
-		c.expect("a lease", mints, c.hears(30000, tokenOf(4), true))
-	})
-	t.Run("another mint starts it over", func(t *testing.T) {
-		c := challenge(t)
-		c.expect("the first answer", waitsAPoll, c.hears(0, tokenOf(4), true))
-		c.expect("a later mint", waitsAPoll, c.hears(29999, tokenOf(5), true))
-		c.expect("less than a lease after that", act{stepWait, time.Millisecond}, c.hears(59998, tokenOf(5), true))
-		c.expect("a lease after that", mints, c.hears(59999, tokenOf(5), true))
-	})
-	t.Run("a token of its own is no rival", func(t *testing.T) {
-		c := challenge(t)
-		c.identity.learn(tokenOf(4))
-		c.expect("the first answer", waitsAPoll, c.hears(0, tokenOf(4), true))
-		c.expect("two polls", mints, c.hears(2000, tokenOf(4), true))
-	})
-	t.Run("no answer is no other answer", func(t *testing.T) {
-		c := challenge(t)
-		c.expect("the first answer", waitsAPoll, c.hears(0, tokenOf(4), true))
-		c.expect("no answer", waitsAPoll, c.hears(15000, NoEpoch, true))
-		c.expect("nor is it two polls later", waitsAPoll, c.hears(17001, NoEpoch, true))
-		c.expect("a lease after the first", mints, c.hears(30000, NoEpoch, true))
-	})
-	t.Run("no answer at all gets two polls", func(t *testing.T) {
-		c := challenge(t)
-		c.expect("no answer", waitsAPoll, c.hears(0, NoEpoch, true))
-		c.expect("two polls", mints, c.hears(2000, NoEpoch, true))
-	})
-	t.Run("a whole read forgets it", func(t *testing.T) {
-		c := challenge(t)
-		c.expect("the first answer", waitsAPoll, c.hears(0, tokenOf(4), true))
-		c.expect("a whole read", mints, c.sees(1000, expired))
-		c.expect("incomplete again", describes, c.glimpses(2000, expired, false))
-		c.expect("a first answer again", waitsAPoll, c.hears(2000, tokenOf(4), true))
-		c.expect("a lease after the one before", waitsAPoll, c.hears(30000, tokenOf(4), true))
-		c.expect("a lease after this one", mints, c.hears(32000, tokenOf(4), true))
-	})
-	t.Run("and so does a lease that is live", func(t *testing.T) {
-		c := challenge(t)
-		c.expect("the first answer", waitsAPoll, c.hears(0, tokenOf(4), true))
-		c.expect("a renewal", waitsAPoll, c.glimpses(1000, held("a", 3, 1000, "a", "me"), false))
-		if c.pinned {
-			t.Error("the challenge is still on")
-		}
-	})
+	c = newCampaign(t, WithPollInterval(4*time.Second))
+	c.expect("incomplete", act{stepWait, 4 * time.Second}, c.glimpses(0, expired, false))
+	c.expect("less than a stagger", act{stepWait, time.Millisecond}, c.glimpses(4999, expired, false))
+	c.expect("a stagger", mints, c.glimpses(5000, expired, false))
 }
 
-// hearsTwice takes the same answer at once and at an instant.
-func (c campaign) hearsTwice(atMillis int64, token FencingToken) act {
-	c.hears(0, token, true)
-	return c.hears(atMillis, token, true)
+// A member that restarts takes its own role at once, or waits for the lease of
+// the process before it, as the caller chooses.
+func TestCandidateWaitsForItsFormerLeaseWhenAsked(t *testing.T) {
+	c := newCampaign(t, WithFormerLeaseWait())
+	c.expect("a lease of the process before", waitsAPoll, c.sees(1000, held("me", 4, 0, "me")))
+	c.expect("whose deadline comes", mints, c.sees(30000, held("me", 4, 0, "me")))
+	c.won(tokenOf(5))
+	c.expect("a lease of this process", mints, c.sees(31000, held("me", 5, 30500, "me")))
+
+	c = newCampaign(t, WithFormerLeaseWait(), WithClockTolerance(2*time.Second))
+	c.expect("a deadline within the tolerance", waitsAPoll, c.sees(30000, held("me", 4, 0, "me")))
 }
 
 func TestReadIsStaleAfterAPollInterval(t *testing.T) {
@@ -302,32 +243,6 @@ func TestFencesOfACandidateCostMoreAndMore(t *testing.T) {
 	for range 100 {
 		if got := c.fenced(); got > 5*time.Second*3/2+rank {
 			t.Fatalf("a fence costs %v", got)
-		}
-	}
-}
-
-func TestCandidateNamesMembersThatMissedTheirTurns(t *testing.T) {
-	tests := []struct {
-		name  string
-		state RoleState
-		want  []string
-	}{
-		{"two ranks and more ahead", held("z", 0, 0, "a", "b", "c", "me"), []string{"a", "b"}},
-		{"the holder has no rank of its own", held("a", 0, 0, "a", "b", "c", "me"), []string{"b"}},
-		{"one ahead may be on its way", held("a", 0, 0, "a", "b", "me"), nil},
-		{"who is behind has missed nothing", held("z", 0, 0, "a", "b", "me", "c"), []string{"a"}},
-		{"no lease, no deadline to miss", RoleState{Roster: roster("a", "b", "c", "me")}, nil},
-		{"an own lease, none either", held("me", 0, 0, "a", "b", "c", "me"), nil},
-	}
-	for _, tt := range tests {
-		c := newCampaign(t)
-		c.sees(100000, tt.state)
-		var got []string
-		for _, member := range c.missed() {
-			got = append(got, member.name)
-		}
-		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%s: missed mismatch (-want +got):\n%s", tt.name, diff)
 		}
 	}
 }

@@ -91,10 +91,8 @@ type LeaseWriter interface {
 // retries what a retry settles inside the context of the call, because a
 // failed call ends an acquisition. It never calls back into a [Leadership].
 //
-// A transport may implement any of [CheckedCoordinator], [CommittedReader],
-// [EpochTracker], [LeaseOffsetWriter], [PrefixReader], [RecordWriter],
-// [Releaser], [SupersessionNotifier] and [TopicVerifier] as well. Each is found
-// by a type assertion.
+// A transport may be a [TermTransport], a [TopicTransport] or both as well. The
+// package finds that out by a type assertion.
 type Transport interface {
 	Coordinator
 	StateReader
@@ -102,100 +100,38 @@ type Transport interface {
 	LeaseWriter
 }
 
-// CheckedCoordinator is implemented by a [Transport] that can hold a mint back
-// until the last moment. A mint that waits, for other mints or for a cluster
-// that is not ready, would depose whoever took the role meanwhile.
-type CheckedCoordinator interface {
+// TermTransport is a [Transport] that follows the epochs it minted, the terms,
+// from the mint to the end of the leadership. [Leadership.Guard] and
+// [Leadership.Sequence] need one. A member also mints more carefully over it,
+// and learns sooner that it was deposed.
+type TermTransport interface {
+	Transport
+
+	// Lease returns the lease policy that the transport was built for, which
+	// every call over it takes and none may contradict. The zero value leaves
+	// the policy to the calls.
+	Lease() LeaseConfig
+
 	// AcquireEpochWhile is [Coordinator.AcquireEpoch], and asks still right
 	// before every request that may mint: after each wait and each look-up, and
 	// as close to the request as it can. When still returns an error, no further
-	// request goes out, and that error, or one that wraps it, is the result.
+	// request goes out, and that error, or one that wraps it, is the result. A
+	// mint that waited for other mints or for a cluster that is not ready would
+	// otherwise depose whoever took the role meanwhile.
 	//
 	// still reads the role over the same transport. AcquireEpochWhile calls it
-	// with a context of its own that ends with ctx, from one goroutine at a
-	// time, and never after it returned.
+	// with a context that ends with ctx, from one goroutine at a time, and never
+	// after AcquireEpochWhile returned.
 	AcquireEpochWhile(ctx context.Context, role Role, still func(ctx context.Context) error) (FencingToken, error)
-}
 
-// CommittedReader is implemented by a [Transport] that sees what is committed
-// behind an open transaction of somebody else. Without it, a program that
-// leaves a transaction open in the coordination topic hides the renewals of the
-// roles of that partition, and standbys take the roles over from healthy
-// holders for as long.
-type CommittedReader interface {
-	// ReadCommitted returns every record of the partition that was committed
-	// at some instant during the call, oldest first: also one at or above the
-	// last stable offset, when it stands outside a transaction or when the
-	// marker that commits its transaction is in the log. It leaves out what
-	// [StateReader.ReadPartition] may leave out, and reports whether the read
-	// met no open transaction.
-	//
-	// The caller owns the returned records.
-	ReadCommitted(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error)
-}
-
-// EpochTracker is implemented by a [Transport] that writes to brokers which
-// advance the producer epoch with every transaction.
-type EpochTracker interface {
-	// CurrentToken returns the pair that the coordinator holds for the
-	// leadership that started with the minted token, as the last acknowledged
-	// write of this transport left it. It reports false for a token that the
-	// transport did not mint or saw superseded.
-	CurrentToken(role Role, minted FencingToken) (FencingToken, bool)
-}
-
-// LeaseOffsetWriter is implemented by a [Transport] that knows the offset of
-// the lease record it wrote.
-type LeaseOffsetWriter interface {
 	// WriteLeaseAt is [LeaseWriter.WriteLease] and returns the offset of the
 	// committed record, or -1 when the broker did not tell.
 	WriteLeaseAt(ctx context.Context, partition TopicPartition, token FencingToken, key, value []byte) (int64, error)
-}
 
-// PrefixReader is implemented by a [Transport] that can tell a whole read from
-// one that an open transaction cut short. A [CommittedReader] is not asked for
-// it.
-type PrefixReader interface {
-	// ReadPrefix is [StateReader.ReadPartition] and reports whether the read
-	// is complete. It is not when records stand at or above the last stable
-	// offset, so that a committed record may hide behind an open transaction
-	// of another role.
-	ReadPrefix(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error)
-}
-
-// Releaser is implemented by a [Transport] that keeps resources for a token.
-type Releaser interface {
-	// Release says that the leadership that started with the minted token
-	// writes nothing any more. It does not block, and it is safe to call
-	// while a write under the token is in flight.
-	Release(role Role, minted FencingToken)
-}
-
-// SupersessionNotifier is implemented by a [Transport] that can tell a holder
-// that its token was superseded, without a write by the holder.
-type SupersessionNotifier interface {
-	// Superseded returns a channel that closes when the transport learns that
-	// the minted token is not the newest of its role any more, for example
-	// because another member minted through the same transport. The channel of
-	// a token that the transport does not know is closed.
-	Superseded(role Role, minted FencingToken) <-chan struct{}
-}
-
-// TopicVerifier is implemented by a [Transport] that checks the coordination
-// topic before a member relies on it.
-type TopicVerifier interface {
-	// EnsureTopic checks that the topic exists, is compacted and has this
-	// partition count, and creates it where the transport was told to.
-	EnsureTopic(ctx context.Context, topic string, partitions int) error
-}
-
-// RecordWriter is implemented by a [Transport] that writes records of the
-// caller under the epoch of a role. [Leadership.Guard] is built on it.
-type RecordWriter interface {
 	// WriteRecords writes the records in one transaction of the producer that
 	// minted the token, and commits it: all records become visible to
-	// read-committed readers, or none does. It does not keep the records after
-	// it returns.
+	// read-committed readers, or none does. WriteRecords does not keep the
+	// records after it returns.
 	//
 	// A nil error says that the transaction is committed. An error that wraps
 	// [ErrOutcomeUnknown] says that it may be; the next call under the token
@@ -204,6 +140,50 @@ type RecordWriter interface {
 	// when the broker rejects the token. A fence that comes after an
 	// unanswered commit wraps both.
 	WriteRecords(ctx context.Context, role Role, token FencingToken, records []GuardedRecord) error
+
+	// CurrentToken returns the pair that the coordinator holds for the
+	// leadership that started with the minted token, as the last acknowledged
+	// write over the transport left it. The pair differs from the minted one
+	// where brokers advance the producer epoch with every transaction.
+	// CurrentToken reports false for a token that the transport did not mint,
+	// released or saw superseded.
+	CurrentToken(role Role, minted FencingToken) (FencingToken, bool)
+
+	// Superseded returns a channel that closes when the transport learns that
+	// the minted token is not the newest of its role any more, for example
+	// because another member minted over the same transport. The channel of a
+	// token that the transport does not know is closed.
+	Superseded(role Role, minted FencingToken) <-chan struct{}
+
+	// Release says that the leadership that started with the minted token
+	// writes nothing any more. Release does not block, and it is safe to call
+	// while a write under the token is in flight.
+	Release(role Role, minted FencingToken)
+}
+
+// TopicTransport is a [Transport] that knows more of the coordination topic than
+// what a read-committed consumer sees of one partition.
+type TopicTransport interface {
+	Transport
+
+	// EnsureTopic checks that the topic exists, is compacted and has this
+	// partition count, and creates it where the transport was told to. A member
+	// calls it before it relies on the topic.
+	EnsureTopic(ctx context.Context, topic string, partitions int) error
+
+	// ReadCommitted returns every record of the partition that was committed
+	// at some instant during the call, oldest first: also one at or above the
+	// last stable offset, when it stands outside a transaction or when the
+	// marker that commits its transaction is in the log. It leaves out what
+	// [StateReader.ReadPartition] may leave out, and reports whether the read
+	// met no open transaction.
+	//
+	// Over a plain Transport, a program that leaves a transaction open in the
+	// coordination topic hides the renewals of the roles of that partition, and
+	// standbys take the roles over from healthy holders for as long.
+	//
+	// The caller owns the returned records.
+	ReadCommitted(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error)
 }
 
 // GuardedRecord is one record that a holder writes under its epoch.

@@ -102,7 +102,7 @@ func newWatcher(ctx context.Context, reader StateReader, role Role, options []Op
 	case role == Role{}:
 		return nil, errZeroRole
 	}
-	s, err := resolve(options)
+	s, err := resolve(options, reader)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func newWatcher(ctx context.Context, reader StateReader, role Role, options []Op
 
 // state reads and folds the partition.
 func (w *watcher) state(ctx context.Context) (RoleState, error) {
-	records, _, _, err := readCommitted(ctx, w.reader, w.at)
+	records, _, err := readCommitted(ctx, w.reader, w.at)
 	if err != nil {
 		return RoleState{}, fmt.Errorf("coordination: role %q: read %s: %w", w.role, w.at, cancelled(ctx, err))
 	}

@@ -7,7 +7,7 @@
 // writes commands that the broker accepts only while it leads. The program
 // kills the first leader with SIGKILL, so another takes over. It stops the
 // second with SIGSTOP until its lease is over and the third leads, and lets it
-// go on: the broker refuses its late write. At the end the program reads the
+// go on: the broker refuses its late renewal, and it loses the role. At the end the program reads the
 // commands as a read-committed consumer does, and exits with status 1 unless
 // each leader's commands end before the first one of its successor.
 //

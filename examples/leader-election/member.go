@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -28,9 +29,11 @@ const (
 // commandEvery is the pace at which a leader issues commands.
 const commandEvery = 50 * time.Millisecond
 
-// command is what a leader tells the devices to do. A device that takes
-// commands from elsewhere than the log checks the credential with a
-// coordination.DeviceGuard.
+// writeTimeout bounds one guarded write. The leader skips a command rather than
+// wait longer for the topic of the commands.
+const writeTimeout = 500 * time.Millisecond
+
+// command is what a leader tells the devices to do.
 type command struct {
 	coordination.Credential
 	Member string `json:"member"`
@@ -40,39 +43,36 @@ type command struct {
 // serve is the whole member: it competes for the role and commands while it
 // leads, until ctx ends, and leaves orderly.
 func serve(ctx context.Context, brokers string, n names, name string, tell func(event)) error {
-	role, err := coordination.NewRole(n.role)
-	if err != nil {
-		return err
-	}
-	member, err := coordination.NewMemberID(name)
-	if err != nil {
-		return err
-	}
-	lease, err := coordination.NewLeaseConfig(leaseDuration, renewInterval, challengeStagger)
-	if err != nil {
-		return err
-	}
-	transport, err := coordination.NewKafkaTransport(lease, brokers)
-	if err != nil {
-		return err
-	}
-	defer transport.Close()
-	// The refusal of the broker is what a deposed leader gets to see first.
+	var leads atomic.Bool
+	// A member that is not the leader any more, or did not become the leader,
+	// learns that from the refusal of the broker.
 	refusals := coordination.Observer{Called: func(call coordination.CallEvent) {
-		if errors.Is(call.Err, coordination.ErrFenced) {
-			tell(event{Kind: eventRefused, Token: call.Token, Text: fmt.Sprintf("%s refused: %s", call.Operation, answer(call.Err))})
+		if !errors.Is(call.Err, coordination.ErrFenced) {
+			return
 		}
+		why := "another member leads by now"
+		if !leads.Load() {
+			why = "another member challenged at the same time, and its epoch is the newer one"
+		}
+		tell(event{Kind: eventRefused, Token: call.Token, Text: fmt.Sprintf("%s refused with %s: %s", call.Operation, answer(call.Err), why)})
 	}}
-	return coordination.Run(ctx, transport, role, member, coordination.Callbacks{
-		OnAcquired: func(ctx context.Context, l *coordination.Leadership) error {
-			tell(event{Kind: eventLeads, Token: l.Token(), Text: fmt.Sprintf("leads, sequence %d", l.Sequence())})
-			return dispatch(ctx, l, n.commands, tell)
-		},
-		OnLost: func(error) { tell(event{Kind: eventLost, Token: coordination.NoEpoch, Text: "lost the role"}) },
-	},
+	work := func(ctx context.Context, l *coordination.Leadership) error {
+		leads.Store(true)
+		defer leads.Store(false)
+		safe := time.UnixMilli(l.SafeUntil()).Format("15:04:05.000")
+		tell(event{Kind: eventLeads, Token: l.Token(), Text: fmt.Sprintf("leads, sequence %d, may act outside Kafka until %s or the next renewal", l.Sequence(), safe)})
+		err := dispatch(ctx, l, n.commands, tell)
+		if l.Err() != nil {
+			tell(event{Kind: eventLost, Token: coordination.NoEpoch, Text: "lost the role"})
+		}
+		return err
+	}
+	return coordination.RunRole(ctx, coordination.KafkaOptions{Brokers: []string{brokers}}, n.role, name, work,
 		coordination.WithTopic(n.topic),
 		coordination.WithPartitions(statePartitions),
-		coordination.WithLeaseConfig(lease),
+		coordination.WithLeaseDuration(leaseDuration),
+		coordination.WithRenewInterval(renewInterval),
+		coordination.WithChallengeStagger(challengeStagger),
 		coordination.WithPollInterval(pollInterval),
 		coordination.WithObserver(refusals),
 	)
@@ -86,7 +86,8 @@ func answer(err error) string {
 	return err.Error()
 }
 
-// dispatch writes commands until ctx ends, which it does with the leadership.
+// dispatch issues a command at every tick until ctx ends, which it does with the
+// leadership.
 func dispatch(ctx context.Context, l *coordination.Leadership, topic string, tell func(event)) error {
 	guard, err := l.Guard()
 	if err != nil {
@@ -94,31 +95,49 @@ func dispatch(ctx context.Context, l *coordination.Leadership, topic string, tel
 	}
 	pace := time.NewTicker(commandEvery)
 	defer pace.Stop()
-	for number := 1; ; number++ {
-		c := command{
-			Credential: coordination.Credential{Token: l.Token(), Sequence: l.Sequence()},
-			Member:     l.Member().String(),
-			Number:     number,
-		}
-		value, err := json.Marshal(c)
-		if err != nil {
-			return err
-		}
-		err = guard.Write(ctx, coordination.GuardedRecord{Topic: topic, Value: value})
-		switch {
-		case err == nil:
-			tell(event{Kind: eventCommitted, Token: c.Token, Text: fmt.Sprintf("command %d is committed", number), Command: &c})
-		case errors.Is(err, coordination.ErrOutcomeUnknown):
-			// The log tells later whether it counts. A number is not used again.
-		case ctx.Err() != nil:
-			return nil
-		default:
+	for number := 1; ctx.Err() == nil; number++ {
+		if err := issue(ctx, l, guard, topic, number, tell); err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {
 		case <-pace.C:
 		case <-ctx.Done():
-			return nil
 		}
 	}
+	return nil
+}
+
+// issue makes one command durable, and then lets the devices carry it out.
+func issue(ctx context.Context, l *coordination.Leadership, guard *coordination.GuardedWriter, topic string, number int, tell func(event)) error {
+	// The credential is the proof for devices, which check it with a
+	// coordination.DeviceGuard. A leader whose lease ran out gets none: a standby
+	// may be challenging, and only a renewal tells.
+	credential, err := l.Credential()
+	if errors.Is(err, coordination.ErrLeaseExpired) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c := command{Credential: credential, Member: l.Member().String(), Number: number}
+	value, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	write, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	switch err := guard.Write(write, coordination.GuardedRecord{Topic: topic, Value: value}); {
+	case errors.Is(err, coordination.ErrOutcomeUnknown):
+		return nil // the log tells later whether the command counts; its number is not used again
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil // the command is not in the log
+	case err != nil:
+		return err
+	}
+	text := fmt.Sprintf("command %d is committed", number)
+	if l.Check() != nil {
+		text += ", and left to the next leader" // the write took too long to act on
+	}
+	tell(event{Kind: eventCommitted, Token: c.Token, Text: text, Command: &c})
+	return nil
 }
