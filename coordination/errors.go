@@ -110,6 +110,35 @@ func (e *FormatError) Error() string {
 // Unwrap returns the fault.
 func (e *FormatError) Unwrap() error { return e.fault }
 
+// TopicConfigError reports a coordination topic that exists with other
+// settings than coordination needs.
+type TopicConfigError struct {
+	// Topic is the topic.
+	Topic string
+
+	// Setting is the name of the setting, such as "cleanup.policy" or
+	// "partitions".
+	Setting string
+
+	// Have is the value of the topic.
+	Have string
+
+	// Want is the value that coordination needs.
+	Want string
+}
+
+// Error names the topic, the setting and both values.
+func (e *TopicConfigError) Error() string {
+	return fmt.Sprintf("kafka: topic %q has %s %q, need %q", e.Topic, e.Setting, e.Have, e.Want)
+}
+
+// Retriable returns false: somebody has to change the topic or the options
+// first.
+func (e *TopicConfigError) Retriable() bool { return false }
+
+// settingPartitions names the partition count in a [TopicConfigError].
+const settingPartitions = "partitions"
+
 // OutcomeUnknownError reports a guarded write that the cluster may or may not
 // have committed: the request that ends its transaction was sent, and no
 // answer settled it. It matches [ErrOutcomeUnknown]. It matches [ErrFenced]

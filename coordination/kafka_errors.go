@@ -105,32 +105,6 @@ func (e *TopicError) Retriable() bool { return kerr.IsRetriable(e.Err) || isOutd
 // next mint learns them again.
 func isOutdated(err error) bool { return errors.Is(err, kerr.UnsupportedVersion) }
 
-// TopicConfigError reports a coordination topic that exists with other
-// settings than coordination needs.
-type TopicConfigError struct {
-	// Topic is the topic.
-	Topic string
-
-	// Setting is the name of the setting, such as "cleanup.policy" or
-	// "partitions".
-	Setting string
-
-	// Have is the value of the topic.
-	Have string
-
-	// Want is the value that coordination needs.
-	Want string
-}
-
-// Error names the topic, the setting and both values.
-func (e *TopicConfigError) Error() string {
-	return fmt.Sprintf("kafka: topic %q has %s %q, need %q", e.Topic, e.Setting, e.Have, e.Want)
-}
-
-// Retriable returns false: somebody has to change the topic or the options
-// first.
-func (e *TopicConfigError) Retriable() bool { return false }
-
 // TransactionTimeoutError reports a lease that is longer than the brokers let
 // a transaction stay open.
 type TransactionTimeoutError struct {

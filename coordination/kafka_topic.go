@@ -15,13 +15,12 @@ import (
 
 // Settings of topics, and the values that coordination looks for.
 const (
-	settingCleanup    = "cleanup.policy"
-	settingInSync     = "min.insync.replicas"
-	settingUnclean    = "unclean.leader.election.enable"
-	settingPartitions = "partitions"
-	cleanupCompact    = "compact"
-	safeReplicas      = 3
-	safeInSync        = 2
+	settingCleanup = "cleanup.policy"
+	settingInSync  = "min.insync.replicas"
+	settingUnclean = "unclean.leader.election.enable"
+	cleanupCompact = "compact"
+	safeReplicas   = 3
+	safeInSync     = 2
 
 	// transactionTopic is where brokers keep the epochs.
 	transactionTopic = "__transaction_state"
