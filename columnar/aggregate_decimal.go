@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -162,9 +163,9 @@ func (s *decimalState) rescaledRows(words []uint64, more int32) ([]uint64, error
 // negative number of digits takes zeros away.
 func rescaled(number decimal256.Num, more int32) (decimal256.Num, bool) {
 	if more < 0 {
-		return numberOf(new(big.Int).Quo(number.BigInt(), powerOfTen(-more)))
+		return numberOf(new(big.Int).Quo(number.BigInt(), numtext.PowerOfTen(-more)))
 	}
-	return numberOf(new(big.Int).Mul(number.BigInt(), powerOfTen(more)))
+	return numberOf(new(big.Int).Mul(number.BigInt(), numtext.PowerOfTen(more)))
 }
 
 // numberOf returns value in 256 bits, if it fits.
@@ -180,7 +181,7 @@ func (s *decimalState) build(mem memory.Allocator, dt arrow.DataType, groups []u
 	if !ok || plain.GetScale() != s.scale {
 		return dressedAppended(mem, dt, len(groups), func(i int) any {
 			if number, valid := s.get(groups[i]); valid {
-				return decimalRat(number.BigInt(), s.scale)
+				return numtext.Rat(number.BigInt(), s.scale)
 			}
 			return nil
 		})

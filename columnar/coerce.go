@@ -86,7 +86,7 @@ func coerceText(value any) string {
 	case []byte:
 		return string(v)
 	case *big.Rat:
-		return ratText(v)
+		return numtext.RatText(v)
 	}
 	return fmt.Sprint(value)
 }
@@ -256,7 +256,7 @@ func coerceTime(dt arrow.DataType, value any) (int64, error) {
 		case *arrow.Date64Type:
 			return dayOf(v) * 86_400_000, nil
 		case *arrow.TimestampType:
-			at, err := numtext.InUnit(v.Unix(), int64(v.Nanosecond()), textUnit(dt.Unit))
+			at, err := numtext.InUnit(v.Unix(), int64(v.Nanosecond()), numtext.UnitOf(dt.Unit.Multiplier()))
 			if err != nil {
 				return 0, fmt.Errorf("timestamp overflow: %v", v)
 			}
@@ -266,27 +266,14 @@ func coerceTime(dt arrow.DataType, value any) (int64, error) {
 	case time.Duration:
 		switch dt := dt.(type) {
 		case *arrow.Time32Type:
-			return coerceSigned(int64(v)/(1e9/int64(textUnit(dt.Unit))), width)
+			return coerceSigned(int64(v/dt.Unit.Multiplier()), width)
 		case *arrow.Time64Type:
-			return int64(v) / (1e9 / int64(textUnit(dt.Unit))), nil
+			return int64(v / dt.Unit.Multiplier()), nil
 		case *arrow.DurationType:
-			return int64(v) / (1e9 / int64(textUnit(dt.Unit))), nil
+			return int64(v / dt.Unit.Multiplier()), nil
 		}
 	}
 	return coerceSigned(value, width)
-}
-
-// textUnit returns the unit of a column's dates and times for numtext.
-func textUnit(unit arrow.TimeUnit) numtext.Unit {
-	switch unit {
-	case arrow.Second:
-		return numtext.Second
-	case arrow.Millisecond:
-		return numtext.Millisecond
-	case arrow.Microsecond:
-		return numtext.Microsecond
-	}
-	return numtext.Nanosecond
 }
 
 // dayOf returns the days from the epoch to the day of a time in its own zone.
@@ -316,7 +303,7 @@ func coerceDecimal(dt arrow.DecimalType, value any) (*big.Int, error) {
 			return nil, errPrecision(dt)
 		}
 		unscaled, _ := new(big.Int).SetString(string(d.Digits), 10)
-		unscaled.Mul(unscaled, powerOfTen(int32(d.Exponent)+dt.GetScale()))
+		unscaled.Mul(unscaled, numtext.PowerOfTen(int32(d.Exponent)+dt.GetScale()))
 		if d.Negative {
 			unscaled.Neg(unscaled)
 		}
@@ -342,15 +329,15 @@ func coerceDecimal(dt arrow.DecimalType, value any) (*big.Int, error) {
 	scale := dt.GetScale()
 	unscaled, divisor := new(big.Int).Set(v.Num()), new(big.Int).Set(v.Denom())
 	if scale < 0 {
-		divisor.Mul(divisor, powerOfTen(-scale))
+		divisor.Mul(divisor, numtext.PowerOfTen(-scale))
 	} else {
-		unscaled.Mul(unscaled, powerOfTen(scale))
+		unscaled.Mul(unscaled, numtext.PowerOfTen(scale))
 	}
 	rest := new(big.Int)
 	if unscaled.QuoRem(unscaled, divisor, rest); rest.Sign() != 0 {
 		return nil, fmt.Errorf("decimal value does not fit scale %d", scale)
 	}
-	if unscaled.CmpAbs(powerOfTen(dt.GetPrecision())) >= 0 {
+	if unscaled.CmpAbs(numtext.PowerOfTen(dt.GetPrecision())) >= 0 {
 		return nil, errPrecision(dt)
 	}
 	return unscaled, nil

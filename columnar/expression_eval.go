@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
 // evaluation computes expressions for one batch.
@@ -312,7 +314,7 @@ func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool)
 			var f float64
 			switch arg.kind {
 			case decimalKind:
-				f, _ = decimalRat(arg.numbers[row].BigInt(), arg.scale).Float64()
+				f, _ = numtext.Rat(arg.numbers[row].BigInt(), arg.scale).Float64()
 			case uintKind:
 				f = float64(uint64(arg.words[row]))
 			default:

@@ -57,7 +57,7 @@ func nanosOf(dt arrow.DataType) int64 {
 	case *arrow.Date32Type:
 		return int64(24 * time.Hour)
 	case arrow.TemporalWithUnit:
-		return int64(time.Second) / int64(textUnit(dt.TimeUnit()))
+		return int64(dt.TimeUnit().Multiplier())
 	}
 	return int64(time.Millisecond) // Date64
 }
@@ -185,11 +185,11 @@ func timeText(word int64, dt arrow.DataType) (string, error) {
 		days, _ := numtext.FloorDivMod(word, 86400_000)
 		text, err = numtext.AppendDate(nil, days)
 	case *arrow.TimestampType:
-		text, err = numtext.AppendTime(nil, word, textUnit(dt.Unit))
+		text, err = numtext.AppendTime(nil, word, numtext.UnitOf(dt.Unit.Multiplier()))
 	case *arrow.DurationType:
 		return fmt.Sprintf("%d%s", word, dt.Unit), nil
 	default:
-		text, err = numtext.AppendClock(nil, word, textUnit(timeUnitOf(dt)))
+		text, err = numtext.AppendClock(nil, word, numtext.UnitOf(timeUnitOf(dt).Multiplier()))
 	}
 	return string(text), err
 }

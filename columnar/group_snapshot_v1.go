@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -267,7 +268,7 @@ func (s *decimalState) setRational(group uint32, value *big.Rat) error {
 	if err := s.widen(int32(scale)); err != nil {
 		return err
 	}
-	unscaled := new(big.Rat).Mul(value, new(big.Rat).SetInt(powerOfTen(s.scale)))
+	unscaled := new(big.Rat).Mul(value, new(big.Rat).SetInt(numtext.PowerOfTen(s.scale)))
 	number, ok := numberOf(unscaled.Num())
 	if !ok {
 		return errDecimalOverflow

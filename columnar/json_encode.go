@@ -302,7 +302,7 @@ func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
 		if f.epochTimes {
 			return signedAppender(arr.Time32Values()), nil
 		}
-		unit := textUnit(arr.DataType().(*arrow.Time32Type).Unit)
+		unit := numtext.UnitOf(arr.DataType().(*arrow.Time32Type).Unit.Multiplier())
 		return quoted(func(dst []byte, row int) ([]byte, error) {
 			return numtext.AppendClock(dst, int64(arr.Value(row)), unit)
 		}), nil
@@ -310,7 +310,7 @@ func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
 		if f.epochTimes {
 			return signedAppender(arr.Time64Values()), nil
 		}
-		unit := textUnit(arr.DataType().(*arrow.Time64Type).Unit)
+		unit := numtext.UnitOf(arr.DataType().(*arrow.Time64Type).Unit.Multiplier())
 		return quoted(func(dst []byte, row int) ([]byte, error) {
 			return numtext.AppendClock(dst, int64(arr.Value(row)), unit)
 		}), nil
@@ -319,7 +319,7 @@ func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
 	if f.epochTimes {
 		return signedAppender(times.TimestampValues()), nil
 	}
-	unit := textUnit(arr.DataType().(*arrow.TimestampType).Unit)
+	unit := numtext.UnitOf(arr.DataType().(*arrow.TimestampType).Unit.Multiplier())
 	return quoted(func(dst []byte, row int) ([]byte, error) {
 		return numtext.AppendTime(dst, int64(times.Value(row)), unit)
 	}), nil

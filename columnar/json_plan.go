@@ -103,13 +103,13 @@ func newJSONNode(field arrow.Field, lenient bool) (jsonNode, error) {
 	case *arrow.Date32Type, *arrow.Date64Type:
 		n.kind, n.limit = jsonDate, math.MaxInt64>>(64-8*n.width)
 	case *arrow.Time32Type:
-		n.kind, n.unit, n.limit = jsonClock, textUnit(dt.Unit), math.MaxInt32
+		n.kind, n.unit, n.limit = jsonClock, numtext.UnitOf(dt.Unit.Multiplier()), math.MaxInt32
 	case *arrow.Time64Type:
-		n.kind, n.unit, n.limit = jsonClock, textUnit(dt.Unit), math.MaxInt64
+		n.kind, n.unit, n.limit = jsonClock, numtext.UnitOf(dt.Unit.Multiplier()), math.MaxInt64
 	case *arrow.TimestampType:
-		n.kind, n.unit, n.zoned, n.limit = jsonTimestamp, textUnit(dt.Unit), dt.TimeZone != "", math.MaxInt64
+		n.kind, n.unit, n.zoned, n.limit = jsonTimestamp, numtext.UnitOf(dt.Unit.Multiplier()), dt.TimeZone != "", math.MaxInt64
 	case *arrow.DurationType:
-		n.kind, n.unit, n.limit = jsonDuration, textUnit(dt.Unit), math.MaxInt64
+		n.kind, n.unit, n.limit = jsonDuration, numtext.UnitOf(dt.Unit.Multiplier()), math.MaxInt64
 	case *arrow.ListType, *arrow.LargeListType, *arrow.ListViewType, *arrow.LargeListViewType, *arrow.FixedSizeListType:
 		n.kind = jsonList
 		if fixed, ok := dt.(*arrow.FixedSizeListType); ok {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
 // Value returns the value of a column at a row as a Go value that shares no
@@ -126,20 +128,7 @@ func Value(arr arrow.Array, row int) any {
 
 // scaledRat returns an integer of a decimal column divided by ten to its scale.
 func scaledRat(unscaled *big.Int, arr arrow.Array) *big.Rat {
-	return decimalRat(unscaled, arr.DataType().(arrow.DecimalType).GetScale())
-}
-
-// decimalRat returns an integer divided by ten to scale. It may change the
-// integer.
-func decimalRat(unscaled *big.Int, scale int32) *big.Rat {
-	if scale < 0 {
-		return new(big.Rat).SetInt(unscaled.Mul(unscaled, powerOfTen(-scale)))
-	}
-	return new(big.Rat).SetFrac(unscaled, powerOfTen(scale))
-}
-
-func powerOfTen(exponent int32) *big.Int {
-	return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(exponent)), nil)
+	return numtext.Rat(unscaled, arr.DataType().(arrow.DecimalType).GetScale())
 }
 
 func mapValue(arr *array.Map, row int) map[string]any {
@@ -159,17 +148,8 @@ func keyText(keys arrow.Array, row int) string {
 	case []byte:
 		return string(key)
 	case *big.Rat:
-		return ratText(key)
+		return numtext.RatText(key)
 	default:
 		return fmt.Sprint(key)
 	}
-}
-
-// ratText returns a number as a plain decimal of at most 38 digits behind the
-// point.
-func ratText(v *big.Rat) string {
-	if v.IsInt() {
-		return v.Num().String()
-	}
-	return strings.TrimRight(v.FloatString(38), "0")
 }

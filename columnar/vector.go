@@ -180,7 +180,7 @@ func (v *vector) build(mem memory.Allocator, dt arrow.DataType, rows int, ignore
 			if isNull(row) {
 				return nil
 			}
-			return decimalRat(v.numbers[row&mask].BigInt(), v.scale)
+			return numtext.Rat(v.numbers[row&mask].BigInt(), v.scale)
 		})
 	case anyKind:
 		return newNullArray(mem, dt, rows)

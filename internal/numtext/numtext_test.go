@@ -228,3 +228,28 @@ func TestDatesAndClocks(t *testing.T) {
 		t.Errorf("text mismatch (-want +got):\n%s", diff)
 	}
 }
+
+func TestRationals(t *testing.T) {
+	for _, test := range []struct {
+		unscaled int64
+		scale    int32
+		want     string
+	}{{125, 2, "1.25"}, {-125, 2, "-1.25"}, {1200, 2, "12"}, {12, -2, "1200"}, {0, 5, "0"}} {
+		if got := numtext.RatText(numtext.Rat(big.NewInt(test.unscaled), test.scale)); got != test.want {
+			t.Errorf("%d at scale %d is %s, want %s", test.unscaled, test.scale, got, test.want)
+		}
+	}
+	if got, want := numtext.RatText(big.NewRat(1, 3)), "0."+strings.Repeat("3", 38); got != want {
+		t.Errorf("a third is %s, want %s", got, want)
+	}
+}
+
+func TestUnitOf(t *testing.T) {
+	for d, want := range map[time.Duration]numtext.Unit{
+		time.Second: numtext.Second, time.Millisecond: numtext.Millisecond, time.Microsecond: numtext.Microsecond, time.Nanosecond: numtext.Nanosecond,
+	} {
+		if got := numtext.UnitOf(d); got != want {
+			t.Errorf("unit of %s = %s, want %s", d, got, want)
+		}
+	}
+}

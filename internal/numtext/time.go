@@ -30,6 +30,9 @@ const (
 	Nanosecond  Unit = 1e9
 )
 
+// UnitOf returns the unit that lasts d.
+func UnitOf(d time.Duration) Unit { return Unit(time.Second / d) }
+
 // String returns the unit's symbol, as Arrow writes it.
 func (u Unit) String() string {
 	switch u {
