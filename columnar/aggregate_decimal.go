@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
@@ -113,7 +114,7 @@ func (s *decimalState) load(arr arrow.Array) error {
 			continue
 		}
 		if scaled[row], ok = rescaled(number, more); !ok {
-			return &rowError{row: row, cause: errDecimalOverflow}
+			return namedcols.AtRow(row, errDecimalOverflow)
 		}
 	}
 	s.batch = scaled
@@ -265,7 +266,7 @@ func (s *decimalSumState) add(ids []uint32, first int) error {
 		number := s.batch[first+i]
 		sum := former.Add(number)
 		if negative := former.Sign() < 0; negative == (number.Sign() < 0) && negative != (sum.Sign() < 0) {
-			return &rowError{row: first + i, cause: errDecimalOverflow}
+			return namedcols.AtRow(first+i, errDecimalOverflow)
 		}
 		s.set(id, sum)
 	}

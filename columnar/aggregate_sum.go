@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -138,11 +139,11 @@ func (s *intSumState) addTexts(ids []uint32, first int) error {
 		}
 		wide, err := parseWideInt(s.texts.at(first + i))
 		if err != nil {
-			return &rowError{row: first + i, cause: err}
+			return namedcols.AtRow(first+i, err)
 		}
 		sum := s.sum(id).plus(wide.high>>1, wide.low)
 		if !sum.hasRoom() {
-			return &rowError{row: first + i, cause: fmt.Errorf("integer overflow: %s needs more than %d bits", sum.big(), maxWideBits)}
+			return namedcols.AtRow(first+i, fmt.Errorf("integer overflow: %s needs more than %d bits", sum.big(), maxWideBits))
 		}
 		s.set(id, sum)
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // DefaultMaxRecordBytes is the default limit of the value of a record that a
@@ -90,7 +92,7 @@ func (c *BlobCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 		d.add(i, batches)
 		if d.schema == nil {
 			d.schema = schema
-		} else if mismatch == nil && !sameSchema(schema, d.schema) {
+		} else if mismatch == nil && !namedcols.SameSchema(schema, d.schema) {
 			mismatch = &SchemaMismatchError{Index: i, Want: d.schema, Got: schema}
 		}
 	}

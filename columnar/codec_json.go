@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 const (
@@ -218,18 +219,18 @@ func (c *JSONCodec) encodePlan(schema *arrow.Schema) (*jsonEncodePlan, error) {
 		name := metacols.Restore(field).Name
 		prefix, err := memberPrefix(name, len(plan.value) == 0)
 		if err != nil {
-			return nil, &ColumnError{Column: name, Row: noRow, Cause: err}
+			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: err}
 		}
 		plan.value = append(plan.value, jsonEncodeField{i, name, prefix})
 	}
 	for i, name := range c.key {
 		at := slices.IndexFunc(plan.value, func(f jsonEncodeField) bool { return f.name == name })
 		if at < 0 {
-			return nil, &ColumnError{Column: name, Row: noRow, Cause: ErrNoColumn}
+			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: ErrNoColumn}
 		}
 		prefix, err := memberPrefix(name, i == 0)
 		if err != nil {
-			return nil, &ColumnError{Column: name, Row: noRow, Cause: err}
+			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: err}
 		}
 		plan.key = append(plan.key, jsonEncodeField{plan.value[at].index, name, prefix})
 	}
@@ -301,7 +302,7 @@ func (c *JSONCodec) bind(batch arrow.RecordBatch, fields []jsonEncodeField) ([]j
 	for i, field := range fields {
 		values, err := c.form.appender(batch.Column(field.index), batch.Schema().Field(field.index).Metadata)
 		if err != nil {
-			return nil, &ColumnError{Column: field.name, Row: noRow, Cause: err}
+			return nil, &ColumnError{Column: field.name, Row: namedcols.NoRow, Cause: err}
 		}
 		columns[i] = jsonColumn{field.name, field.prefix, values}
 	}

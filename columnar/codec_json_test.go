@@ -14,6 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // jsonRecords returns a record for each value; "<null>" stands for none.
@@ -275,7 +277,7 @@ func TestJSONReportsEveryBadRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer batch.Release()
-	if got := columnNamed(batch, "id").ValueStr(97); batch.NumRows() != 98 || got != "99" {
+	if got := namedcols.Column(batch, "id").ValueStr(97); batch.NumRows() != 98 || got != "99" {
 		t.Errorf("%d rows, the last with id %s; want 98 and 99", batch.NumRows(), got)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 func TestConcatKeepsValuesOfEveryType(t *testing.T) {
@@ -204,10 +206,10 @@ func TestConcatAlignsTombstones(t *testing.T) {
 			defer joined.Release()
 			want := map[int64]string{1: "a false", 2: "b false", 3: "c true", 4: "(null) true"}
 			got := map[int64]string{}
-			offsets := columnNamed(joined, OffsetColumn).(*array.Int64)
+			offsets := namedcols.Column(joined, OffsetColumn).(*array.Int64)
 			metadata := NewRowMetadata(joined)
 			for row := range int(joined.NumRows()) {
-				got[offsets.Value(row)] = fmt.Sprint(columnNamed(joined, "text").ValueStr(row), " ", metadata.Tombstone(row))
+				got[offsets.Value(row)] = fmt.Sprint(namedcols.Column(joined, "text").ValueStr(row), " ", metadata.Tombstone(row))
 			}
 			if len(batches) == 2 {
 				delete(want, 2)

@@ -114,6 +114,15 @@ func errorClass(err error) string {
 			class = "columnar.DecodeError"
 		case *RowError:
 			class = "columnar.RowError"
+		// Types that this package only has another name for.
+		case *ColumnError:
+			return "columnar.ColumnError"
+		case *JSONError:
+			return "columnar.JSONError"
+		case *StateLimitError:
+			return "columnar.StateLimitError"
+		case *StateLayoutError:
+			return "columnar.StateLayoutError"
 		default:
 			if name, ok := exportedType(err); ok {
 				return name

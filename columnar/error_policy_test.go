@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 func TestErrorPolicyValidation(t *testing.T) {
@@ -94,7 +96,7 @@ func (e UnpaidError) Unwrap() error { return e.cause }
 
 func TestDeadLettersNameTheClassOfTheirError(t *testing.T) {
 	boom := errors.New("boom")
-	column := &ColumnError{Column: "x", Row: noRow, Cause: boom}
+	column := &ColumnError{Column: "x", Row: namedcols.NoRow, Cause: boom}
 	node := func(cause error) error { return &NodeError{Node: "n", Cause: cause} }
 	for name, test := range map[string]struct {
 		err  error

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // reinterpreted views integers as others of the same size.
@@ -98,7 +100,7 @@ func integerArithmetic(op operation, out []int64, left, right *vector, counts fu
 	}
 	for row := range out {
 		if cause := integerFault(op, a[row&am], b[row&bm]); cause != nil && counts(row) {
-			return &rowError{row: row, cause: cause}
+			return namedcols.AtRow(row, cause)
 		}
 	}
 	return nil
@@ -152,7 +154,7 @@ func unsignedArithmetic(op operation, out []int64, left, right *vector, counts f
 			}
 		}
 		if carry != 0 && counts(row) {
-			return &rowError{row: row, cause: cause}
+			return namedcols.AtRow(row, cause)
 		}
 		out[row] = int64(value)
 	}
@@ -200,7 +202,7 @@ func decimalArithmetic(op operation, out []decimal256.Num, left, right *vector, 
 			ok = negative != (y.Sign() < 0) || negative == (out[row].Sign() < 0)
 		}
 		if !ok && counts(row) {
-			return &rowError{row: row, cause: errDecimalOverflow}
+			return namedcols.AtRow(row, errDecimalOverflow)
 		}
 	}
 	return nil

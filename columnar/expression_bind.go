@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // bindExpression finds the columns of an expression and settles the kinds of
@@ -29,7 +31,7 @@ func bindExpression(node *expressionNode, schema *arrow.Schema) (*boundExpressio
 		if errors.As(err, &known) {
 			return nil, err
 		}
-		return nil, &ColumnError{Column: node.firstColumnOf(), Row: noRow, Cause: fmt.Errorf("%s: %w", node, err)}
+		return nil, &ColumnError{Column: node.firstColumnOf(), Row: namedcols.NoRow, Cause: fmt.Errorf("%s: %w", node, err)}
 	}
 	return b, nil
 }
@@ -102,7 +104,7 @@ func computedKind(dt arrow.DataType) valueKind {
 }
 
 func (b *boundExpression) settleColumn(schema *arrow.Schema) error {
-	column, err := columnIndex(schema, b.node.name)
+	column, err := namedcols.Index(schema, b.node.name)
 	if err != nil && b.node.name == TombstoneColumn {
 		// A batch without the column has no tombstone.
 		b.kind, b.dt = boolKind, arrow.FixedWidthTypes.Boolean

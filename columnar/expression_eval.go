@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
@@ -154,11 +155,11 @@ func (ev *evaluation) column(b *boundExpression) (vector, error) {
 	column := ev.batch.Column(b.column)
 	plain, err := plainArray(ev.mem, column)
 	if err != nil {
-		return vector{}, columnFailure(b.node.name, err)
+		return vector{}, namedcols.Failure(b.node.name, err)
 	}
 	v, err := readVector(ev.hold(plain), &b.vectorScratch)
 	if err != nil {
-		return vector{}, columnFailure(b.node.name, err)
+		return vector{}, namedcols.Failure(b.node.name, err)
 	}
 	if v.kind == nestedKind || v.kind == anyKind {
 		v.nulls = resized(&b.nulls, ev.rows)
@@ -282,7 +283,7 @@ func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool)
 		if arg.isNull(row) || ignored != nil && ignored[row] {
 			return nil
 		}
-		return &rowError{row: row, cause: err}
+		return namedcols.AtRow(row, err)
 	}
 	switch {
 	case b.when != nil:

@@ -13,6 +13,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 var expressionSchema = fields(
@@ -164,23 +166,23 @@ func TestExpressionErrors(t *testing.T) {
 		row    int
 		want   string
 	}{
-		{Column("x").Add(1), "x", noRow, "Arrow column does not exist: x"},
-		{s.Greater(4), "s", noRow, "s is text and 4 is integer"},
-		{i.Add(s), "i", noRow, "i is integer and s is text"},
-		{And(i, true), "i", noRow, "i is integer, not boolean"},
-		{Not(s), "s", noRow, "s is text, not boolean"},
-		{i.HasPrefix("a"), "i", noRow, "i is integer, not text or bytes"},
-		{f.Mod(2), "f", noRow, "operator is not defined for values that are 64-bit float"},
-		{d.Div(2), "d", noRow, "operator is not defined for values that are decimal"},
-		{s.Add("x"), "s", noRow, "operator is not defined for values that are text"},
-		{Column("l").Equal(Column("l")), "l", noRow, "cannot compare values that are nested"},
-		{If(true, Column("l"), Column("l")), "l", noRow, "cannot choose between values that are nested"},
-		{Literal(nil).Equal(Column("l")), "l", noRow, "cannot compare values that are nested"},
-		{If(Column("t"), nil, Column("l")), "t", noRow, "cannot choose between values that are nested"},
-		{Literal(nil).Add(Column("t")), "t", noRow, "operator is not defined for values that are boolean"},
-		{Column("t").BigEndian(), "t", noRow, "t is boolean, not integer"},
-		{i.Equal(time.UnixMilli(0)), "i", noRow, "does not compare with type int64"},
-		{Literal(time.Second).Equal(time.Second), "1s = 1s", noRow, "has no unit to compare with"},
+		{Column("x").Add(1), "x", namedcols.NoRow, "Arrow column does not exist: x"},
+		{s.Greater(4), "s", namedcols.NoRow, "s is text and 4 is integer"},
+		{i.Add(s), "i", namedcols.NoRow, "i is integer and s is text"},
+		{And(i, true), "i", namedcols.NoRow, "i is integer, not boolean"},
+		{Not(s), "s", namedcols.NoRow, "s is text, not boolean"},
+		{i.HasPrefix("a"), "i", namedcols.NoRow, "i is integer, not text or bytes"},
+		{f.Mod(2), "f", namedcols.NoRow, "operator is not defined for values that are 64-bit float"},
+		{d.Div(2), "d", namedcols.NoRow, "operator is not defined for values that are decimal"},
+		{s.Add("x"), "s", namedcols.NoRow, "operator is not defined for values that are text"},
+		{Column("l").Equal(Column("l")), "l", namedcols.NoRow, "cannot compare values that are nested"},
+		{If(true, Column("l"), Column("l")), "l", namedcols.NoRow, "cannot choose between values that are nested"},
+		{Literal(nil).Equal(Column("l")), "l", namedcols.NoRow, "cannot compare values that are nested"},
+		{If(Column("t"), nil, Column("l")), "t", namedcols.NoRow, "cannot choose between values that are nested"},
+		{Literal(nil).Add(Column("t")), "t", namedcols.NoRow, "operator is not defined for values that are boolean"},
+		{Column("t").BigEndian(), "t", namedcols.NoRow, "t is boolean, not integer"},
+		{i.Equal(time.UnixMilli(0)), "i", namedcols.NoRow, "does not compare with type int64"},
+		{Literal(time.Second).Equal(time.Second), "1s = 1s", namedcols.NoRow, "has no unit to compare with"},
 		{i.Add(int64(math.MaxInt64)), "i", 0, "integer overflow"},
 		{i.Sub(int64(math.MaxInt64)), "i", 1, "integer overflow"},
 		{i.Mul(int64(math.MaxInt64)), "i", 0, "integer overflow"},
@@ -192,9 +194,9 @@ func TestExpressionErrors(t *testing.T) {
 		{u.Sub(8), "u", 0, "integer overflow"},
 		{u.Div(Literal(0)), "u", 0, "division by zero"},
 		{u.Add(i), "u", 1, "18446744073709551615 does not fit with integer"},
-		{s.Cast(int64Type), "s", noRow, "not an integer"},
-		{i.Cast(uint8Type), "i", noRow, "integer overflow: -7 does not fit uint8"},
-		{d.Mul(big.NewRat(1, 3)), "1/3", noRow, "1/3 is not a decimal"},
+		{s.Cast(int64Type), "s", namedcols.NoRow, "not an integer"},
+		{i.Cast(uint8Type), "i", namedcols.NoRow, "integer overflow: -7 does not fit uint8"},
+		{d.Mul(big.NewRat(1, 3)), "1/3", namedcols.NoRow, "1/3 is not a decimal"},
 	} {
 		_, _, err := derive(t, test.e)
 		var failure *ColumnError

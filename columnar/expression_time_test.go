@@ -15,6 +15,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // allTimeTypes are the types of dates, timestamps, times of day and durations, in
@@ -370,7 +372,7 @@ func TestTimestampsOfRecordsAreInMilliseconds(t *testing.T) {
 			t.Fatal(err)
 		}
 		result := ctx.Take()[0]
-		got := Value(result.Column(firstColumn(result.Schema(), TimestampColumn)), 0)
+		got := Value(result.Column(namedcols.First(result.Schema(), TimestampColumn)), 0)
 		result.Release()
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%d %s mismatch (-want +got):\n%s", test.count, test.dt, diff)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // groupPlan is how a group-by reads batches of one schema, and what comes out.
@@ -37,7 +39,7 @@ func newGroupPlan(spec *groupSpec, schema *arrow.Schema) (*groupPlan, error) {
 	for _, aggregation := range spec.aggregations {
 		column, input := -1, arrow.DataType(arrow.Null)
 		if aggregation.Function != Count || aggregation.InputColumn != "" {
-			if column, err = columnIndex(schema, aggregation.InputColumn); err != nil {
+			if column, err = namedcols.Index(schema, aggregation.InputColumn); err != nil {
 				return nil, err
 			}
 			input = schema.Field(column).Type
@@ -60,7 +62,7 @@ func newGroupPlan(spec *groupSpec, schema *arrow.Schema) (*groupPlan, error) {
 func (p *groupPlan) findKeys(spec *groupSpec) ([]arrow.Field, error) {
 	var fields []arrow.Field
 	for _, name := range spec.keys {
-		column, err := columnIndex(p.schema, name)
+		column, err := namedcols.Index(p.schema, name)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +77,7 @@ func (p *groupPlan) findTime(spec *groupSpec) error {
 	if !spec.windowed && !spec.timed {
 		return nil
 	}
-	column := firstColumn(p.schema, spec.timeColumn)
+	column := namedcols.First(p.schema, spec.timeColumn)
 	if column >= 0 && isEventTime(p.schema.Field(column).Type) {
 		p.time = column
 		return nil
@@ -83,7 +85,7 @@ func (p *groupPlan) findTime(spec *groupSpec) error {
 	if !spec.windowed {
 		return nil
 	}
-	return missing(spec.timeColumn)
+	return namedcols.Missing(spec.timeColumn)
 }
 
 func (p *groupPlan) neededColumns() *arrow.Schema {
@@ -123,7 +125,7 @@ func (in *groupInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *
 		}
 		arr, err := plainArray(mem, batch.Column(column))
 		if err != nil {
-			return nil, columnFailure(batch.ColumnName(column), err)
+			return nil, namedcols.Failure(batch.ColumnName(column), err)
 		}
 		return arr, nil
 	}
@@ -147,12 +149,12 @@ func (in *groupInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *
 	column := batch.Column(plan.time)
 	if windowed {
 		if err := requireEventTimes(column); err != nil {
-			return columnFailure(batch.ColumnName(plan.time), err)
+			return namedcols.Failure(batch.ColumnName(plan.time), err)
 		}
 	}
 	var err error
 	if in.times, err = eventTimes(column, scratch); err != nil {
-		return columnFailure(batch.ColumnName(plan.time), err)
+		return namedcols.Failure(batch.ColumnName(plan.time), err)
 	}
 	in.noTime = validityOf(column)
 	return nil

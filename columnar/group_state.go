@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // groupState is the state of a group-by: its groups, their aggregates, and how
@@ -132,7 +134,7 @@ func (s *groupState) checkUnit(column string, dt arrow.DataType) error {
 	if s.schema == nil || s.table.groups == 0 {
 		return nil
 	}
-	at := firstColumn(s.schema, column)
+	at := namedcols.First(s.schema, column)
 	if at < 0 {
 		return nil
 	}

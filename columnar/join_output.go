@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // output returns the pairs as batches that the caller owns: one, unless the
@@ -96,7 +97,7 @@ func (j *joinState) outputBatch(pairs joinPairs) (arrow.RecordBatch, error) {
 	var absent []arrow.Array
 	defer func() { releaseArrays(absent) }()
 	for _, field := range joinMetadata {
-		column := columnNamed(left, field.Name)
+		column := namedcols.Column(left, field.Name)
 		if column == nil {
 			if column, err = newNullArray(j.mem, field.Type, len(pairs[0])); err != nil {
 				return nil, err
@@ -125,12 +126,12 @@ func (j *joinState) outputSchema(left, right *arrow.Schema) (*arrow.Schema, erro
 	seen := make(map[string]bool, len(fields))
 	for _, field := range fields {
 		if seen[field.Name] || metacols.IsReserved(field.Name) {
-			return nil, &ColumnError{Column: field.Name, Row: noRow, Cause: fmt.Errorf("joined Arrow column name collides: %s", field.Name)}
+			return nil, &ColumnError{Column: field.Name, Row: namedcols.NoRow, Cause: fmt.Errorf("joined Arrow column name collides: %s", field.Name)}
 		}
 		seen[field.Name] = true
 	}
 	for _, field := range joinMetadata {
-		if column := firstColumn(left, field.Name); column >= 0 {
+		if column := namedcols.First(left, field.Name); column >= 0 {
 			field = left.Field(column)
 		}
 		fields = append(fields, field)

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // stateMemory is where state keeps Arrow data: memory of Go, which needs no
@@ -71,7 +72,7 @@ func (s *joinSide) append(batch arrow.RecordBatch, rows []int32, times []int64) 
 	for i, column := range s.columns {
 		copied, err := copiedData(batch.Column(column).Data(), sel)
 		if err != nil {
-			return columnFailure(batch.ColumnName(column), err)
+			return namedcols.Failure(batch.ColumnName(column), err)
 		}
 		columns[i] = array.MakeFromData(copied)
 	}
@@ -88,7 +89,7 @@ func (s *joinSide) append(batch arrow.RecordBatch, rows []int32, times []int64) 
 // bind finds the columns that are kept: the payload under the names that
 // results give it and, for the left side, the metadata.
 func (s *joinSide) bind(schema *arrow.Schema) {
-	if sameSchema(s.source, schema) {
+	if namedcols.SameSchema(s.source, schema) {
 		return
 	}
 	var fields []arrow.Field
@@ -102,7 +103,7 @@ func (s *joinSide) bind(schema *arrow.Schema) {
 	}
 	if s.keepsMetadata {
 		for _, field := range joinMetadata {
-			if column := firstColumn(schema, field.Name); column >= 0 {
+			if column := namedcols.First(schema, field.Name); column >= 0 {
 				fields, s.columns = append(fields, schema.Field(column)), append(s.columns, column)
 			}
 		}
@@ -128,7 +129,7 @@ func (s *joinSide) typeOf(name string) arrow.DataType {
 	}
 	schema := s.chunks[len(s.chunks)-1].batch.Schema()
 	for _, stored := range []string{s.prefix + name, s.prefix + metacols.Bare(name)} {
-		if column := firstColumn(schema, stored); column >= 0 {
+		if column := namedcols.First(schema, stored); column >= 0 {
 			return plainType(schema.Field(column).Type)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
@@ -369,11 +370,11 @@ type jsonColumn struct {
 func (f jsonForm) column(field arrow.Field, arr arrow.Array, first bool) (jsonColumn, error) {
 	values, err := f.appender(arr, field.Metadata)
 	if err != nil {
-		return jsonColumn{}, &ColumnError{Column: field.Name, Row: noRow, Cause: err}
+		return jsonColumn{}, &ColumnError{Column: field.Name, Row: namedcols.NoRow, Cause: err}
 	}
 	prefix, err := memberPrefix(field.Name, first)
 	if err != nil {
-		return jsonColumn{}, &ColumnError{Column: field.Name, Row: noRow, Cause: err}
+		return jsonColumn{}, &ColumnError{Column: field.Name, Row: namedcols.NoRow, Cause: err}
 	}
 	return jsonColumn{field.Name, prefix, values}, nil
 }

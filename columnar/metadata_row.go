@@ -9,6 +9,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // PayloadBatch returns the payload columns of a batch: without metadata
@@ -38,19 +40,11 @@ type RowMetadata struct {
 // or of another type than [BatchCodec] describes count as columns of nulls.
 func NewRowMetadata(batch arrow.RecordBatch) *RowMetadata {
 	m := &RowMetadata{headerRow: -1}
-	m.keys, _ = columnNamed(batch, KeyColumn).(*array.Binary)
-	m.timestamps, _ = columnNamed(batch, TimestampColumn).(*array.Int64)
-	m.headers, _ = columnNamed(batch, HeadersColumn).(*array.Binary)
-	m.tombstones, _ = columnNamed(batch, TombstoneColumn).(*array.Boolean)
+	m.keys, _ = namedcols.Column(batch, KeyColumn).(*array.Binary)
+	m.timestamps, _ = namedcols.Column(batch, TimestampColumn).(*array.Int64)
+	m.headers, _ = namedcols.Column(batch, HeadersColumn).(*array.Binary)
+	m.tombstones, _ = namedcols.Column(batch, TombstoneColumn).(*array.Boolean)
 	return m
-}
-
-// columnNamed returns the first column of that name, or nil.
-func columnNamed(batch arrow.RecordBatch, name string) arrow.Array {
-	if indices := batch.Schema().FieldIndices(name); len(indices) > 0 {
-		return batch.Column(slices.Min(indices))
-	}
-	return nil
 }
 
 // Tombstone reports whether the row stands for a record without a value.

@@ -9,6 +9,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // FilterWhere returns an operator that keeps the rows for which predicate is
@@ -30,7 +32,7 @@ type program struct {
 }
 
 func (p *program) bind(schema *arrow.Schema) error {
-	if sameSchema(p.schema, schema) {
+	if namedcols.SameSchema(p.schema, schema) {
 		return nil
 	}
 	bound, err := bindExpression(p.expression.node, schema)
@@ -55,7 +57,7 @@ func (p *program) eval(ev *evaluation) (vector, error) {
 	}
 	var known *ColumnError
 	if !errors.As(err, &known) {
-		err = columnFailure(p.expression.node.firstColumnOf(), err)
+		err = namedcols.Failure(p.expression.node.firstColumnOf(), err)
 	}
 	return vector{}, err
 }
@@ -71,7 +73,7 @@ func (f *whereFilter) process(batch arrow.RecordBatch) (arrow.RecordBatch, error
 		return nil, err
 	}
 	if kind := f.predicate.bound.kind; kind != boolKind && kind != anyKind {
-		return nil, columnFailure(f.predicate.expression.node.firstColumnOf(), errNotBoolean)
+		return nil, namedcols.Failure(f.predicate.expression.node.firstColumnOf(), errNotBoolean)
 	}
 	ev := newEvaluation(f.mem, batch)
 	defer ev.release()
@@ -116,7 +118,7 @@ func Derive(mem memory.Allocator, columns ...NamedExpression) *BuiltinOp {
 	for i, column := range columns {
 		names[i] = column.Name
 		if err := column.Expression.check(); err != nil {
-			return invalidOperator(&ColumnError{Column: column.Name, Row: noRow, Cause: err})
+			return invalidOperator(&ColumnError{Column: column.Name, Row: namedcols.NoRow, Cause: err})
 		}
 	}
 	if err := checkDerivedNames(names); err != nil {
@@ -143,7 +145,7 @@ func WithTimestamp(mem memory.Allocator, timestamp Expression) *BuiltinOp {
 
 func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.DataType, kinds ...valueKind) *BuiltinOp {
 	if err := value.check(); err != nil {
-		return invalidOperator(&ColumnError{Column: name, Row: noRow, Cause: err})
+		return invalidOperator(&ColumnError{Column: name, Row: namedcols.NoRow, Cause: err})
 	}
 	return newDerivation(mem, "set", []NamedExpression{value.As(name)}, func(bound *boundExpression) (arrow.DataType, error) {
 		what := bound.kind.String()
@@ -152,7 +154,7 @@ func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.
 			what = bound.when.String()
 		}
 		if bound.kind != anyKind && (!slices.Contains(kinds, bound.kind) || !isStamp) {
-			return nil, &ColumnError{Column: name, Row: noRow, Cause: errors.New("cannot be made of values that are " + what)}
+			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: errors.New("cannot be made of values that are " + what)}
 		}
 		return dt, nil
 	})
@@ -206,7 +208,7 @@ func (p *program) column(mem memory.Allocator, batch arrow.RecordBatch, typeOf f
 	}
 	if p.millis {
 		if v, err = v.inMillis(); err != nil {
-			return nil, columnFailure(p.expression.node.firstColumnOf(), err)
+			return nil, namedcols.Failure(p.expression.node.firstColumnOf(), err)
 		}
 	}
 	if dt == nil {
@@ -216,7 +218,7 @@ func (p *program) column(mem memory.Allocator, batch arrow.RecordBatch, typeOf f
 	}
 	column, err := v.build(mem, dt, ev.rows, nil)
 	if err != nil {
-		return nil, columnFailure(p.expression.node.firstColumnOf(), err)
+		return nil, namedcols.Failure(p.expression.node.firstColumnOf(), err)
 	}
 	return column, nil
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // groupKernel is a group-by: it finds the group of each row, adds the rows to
@@ -62,7 +64,7 @@ func (g *groupKernel) process(batch arrow.RecordBatch) (arrow.RecordBatch, error
 
 // bind makes a plan for batches of a schema.
 func (g *groupKernel) bind(schema *arrow.Schema) error {
-	if g.plan != nil && sameSchema(g.plan.schema, schema) {
+	if g.plan != nil && namedcols.SameSchema(g.plan.schema, schema) {
 		return nil
 	}
 	plan, err := newGroupPlan(g.spec, schema)
@@ -71,7 +73,7 @@ func (g *groupKernel) bind(schema *arrow.Schema) error {
 	}
 	for i, column := range plan.keys {
 		if err := g.state.acceptKey(i, schema.Field(column).Type); err != nil {
-			return columnFailure(g.spec.keys[i], err)
+			return namedcols.Failure(g.spec.keys[i], err)
 		}
 	}
 	for i, column := range plan.inputs {
@@ -79,7 +81,7 @@ func (g *groupKernel) bind(schema *arrow.Schema) error {
 			continue
 		}
 		if err := g.state.acceptInput(i, schema.Field(column).Type); err != nil {
-			return columnFailure(g.spec.aggregations[i].InputColumn, err)
+			return namedcols.Failure(g.spec.aggregations[i].InputColumn, err)
 		}
 	}
 	g.plan, g.state.schema = plan, plan.needed
@@ -93,7 +95,7 @@ func (g *groupKernel) assignWindows(batch arrow.RecordBatch, in *groupInput) err
 	streamTime, late, err := g.spec.window.assign(starts, in.times, before, g.late[:0])
 	g.late = late
 	if err != nil {
-		return columnFailure(g.spec.timeColumn, err)
+		return namedcols.Failure(g.spec.timeColumn, err)
 	}
 	g.state.streamTime = streamTime
 	g.state.late += int64(len(late))
@@ -162,7 +164,7 @@ func (g *groupKernel) addRows(in *groupInput) error {
 	s := g.state
 	for i, arr := range in.keys {
 		if err := s.table.keys[i].load(arr); err != nil {
-			return columnFailure(g.spec.keys[i], err)
+			return namedcols.Failure(g.spec.keys[i], err)
 		}
 	}
 	if s.starts != nil {
@@ -170,7 +172,7 @@ func (g *groupKernel) addRows(in *groupInput) error {
 	}
 	for i, aggregate := range s.aggregates {
 		if err := aggregate.load(in.inputs[i]); err != nil {
-			return columnFailure(g.spec.aggregations[i].InputColumn, err)
+			return namedcols.Failure(g.spec.aggregations[i].InputColumn, err)
 		}
 	}
 	known := s.table.groups
@@ -183,7 +185,7 @@ func (g *groupKernel) addRows(in *groupInput) error {
 		s.touch(ids)
 		for i, aggregate := range s.aggregates {
 			if err := aggregate.add(ids, first); err != nil {
-				return columnFailure(g.spec.aggregations[i].InputColumn, err)
+				return namedcols.Failure(g.spec.aggregations[i].InputColumn, err)
 			}
 		}
 		if s.times != nil && in.times != nil {
@@ -235,7 +237,7 @@ func (g *groupKernel) emit(groups []uint32) (arrow.RecordBatch, error) {
 	defer func() { releaseArrays(columns) }()
 	add := func(arr arrow.Array, err error) error {
 		if err != nil {
-			return columnFailure(output.Field(len(columns)).Name, err)
+			return namedcols.Failure(output.Field(len(columns)).Name, err)
 		}
 		columns = append(columns, arr)
 		return nil

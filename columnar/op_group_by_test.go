@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 func totals() []Aggregation {
@@ -146,14 +148,14 @@ func TestGroupByColumnErrors(t *testing.T) {
 		row      int
 		want     string
 	}{
-		"missing key":     {GroupBy(mem, []string{"nobody"}), batch, "nobody", noRow, "Arrow column does not exist: nobody"},
-		"missing input":   {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "x", Function: Count}), batch, "x", noRow, "Arrow column does not exist: x"},
-		"sum of bytes":    {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "data", OutputColumn: "s", Function: Sum}), batch, "data", noRow, "cannot convert binary to an integer"},
+		"missing key":     {GroupBy(mem, []string{"nobody"}), batch, "nobody", namedcols.NoRow, "Arrow column does not exist: nobody"},
+		"missing input":   {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "x", Function: Count}), batch, "x", namedcols.NoRow, "Arrow column does not exist: x"},
+		"sum of bytes":    {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "data", OutputColumn: "s", Function: Sum}), batch, "data", namedcols.NoRow, "cannot convert binary to an integer"},
 		"sum of words":    {GroupBy(mem, []string{"amount"}, Aggregation{InputColumn: "user", OutputColumn: "s", Function: Sum}), batch, "user", 1, `not an integer: "x"`},
-		"least list":      {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "list", OutputColumn: "s", Function: Min}), batch, "list", noRow, "cannot compare list"},
-		"sum of booleans": {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "flag", OutputColumn: "s", Function: Sum}), batch, "s", noRow, "boolean"},
+		"least list":      {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "list", OutputColumn: "s", Function: Min}), batch, "list", namedcols.NoRow, "cannot compare list"},
+		"sum of booleans": {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "flag", OutputColumn: "s", Function: Sum}), batch, "s", namedcols.NoRow, "boolean"},
 		"null time":       {windowed, batch, TimestampColumn, 0, "event timestamp is null at row 0"},
-		"no time":         {windowed, jsonBatch(t, mem, amountSchema), TimestampColumn, noRow, "Arrow column does not exist: __timestamp"},
+		"no time":         {windowed, jsonBatch(t, mem, amountSchema), TimestampColumn, namedcols.NoRow, "Arrow column does not exist: __timestamp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := tryRows(test.operator, test.batch)

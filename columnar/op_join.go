@@ -10,6 +10,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // Join says how [Topology.AddJoin] pairs the rows of two branches.
@@ -170,7 +172,7 @@ func (j *joinState) eachRow(side int, batch arrow.RecordBatch, visit func(row, i
 	if rows != nil {
 		filled, err := gatherArray(j.mem, key, rows)
 		if err != nil {
-			return columnFailure(name, err)
+			return namedcols.Failure(name, err)
 		}
 		key.Release()
 		key, times = filled, pick(all, rows, &j.times)
@@ -182,7 +184,7 @@ func (j *joinState) eachRow(side int, batch arrow.RecordBatch, visit func(row, i
 	}
 	ids, err := j.keys.lookup(key)
 	if err != nil {
-		return columnFailure(name, err)
+		return namedcols.Failure(name, err)
 	}
 	for i, id := range ids {
 		// Rows with a null key bring time forward as well.
@@ -218,9 +220,9 @@ func (j *joinState) link(side int, row, id uint32) {
 // readKey returns the key column of a batch as a plain array that the caller
 // owns.
 func (j *joinState) readKey(side int, name string, batch arrow.RecordBatch) (arrow.Array, error) {
-	column := columnNamed(batch, name)
+	column := namedcols.Column(batch, name)
 	if column == nil {
-		return nil, &ColumnError{Column: name, Row: noRow, Cause: &missingColumn{"join key column does not exist: %s", name}}
+		return nil, namedcols.MissingText("join key column does not exist: %s", name)
 	}
 	key, err := plainArray(j.mem, column)
 	if err == nil {
@@ -229,7 +231,7 @@ func (j *joinState) readKey(side int, name string, batch arrow.RecordBatch) (arr
 		}
 	}
 	if err != nil {
-		return nil, columnFailure(name, err)
+		return nil, namedcols.Failure(name, err)
 	}
 	return key, nil
 }
@@ -251,12 +253,12 @@ var errJoinWithoutTime = errors.New("join requires __timestamp")
 
 // readJoinTimes returns the timestamps of a batch.
 func readJoinTimes(batch arrow.RecordBatch) ([]int64, error) {
-	column := columnNamed(batch, TimestampColumn)
+	column := namedcols.Column(batch, TimestampColumn)
 	if column == nil || column.DataType().ID() != arrow.INT64 {
 		return nil, errJoinWithoutTime
 	}
 	if err := requireEventTimes(column); err != nil {
-		return nil, columnFailure(TimestampColumn, err)
+		return nil, namedcols.Failure(TimestampColumn, err)
 	}
 	return fixedValues[int64](column), nil
 }

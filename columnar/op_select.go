@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // Select returns an operator that keeps the named columns, in the order of the
@@ -42,7 +43,7 @@ func (p *projection) process(batch arrow.RecordBatch) (arrow.RecordBatch, error)
 }
 
 func (p *projection) bind(schema *arrow.Schema) error {
-	if sameSchema(p.source, schema) {
+	if namedcols.SameSchema(p.source, schema) {
 		return nil
 	}
 	var columns []int
@@ -52,7 +53,7 @@ func (p *projection) bind(schema *arrow.Schema) error {
 		}
 	}
 	for _, name := range p.names {
-		column, err := columnIndex(schema, name)
+		column, err := namedcols.Index(schema, name)
 		if err == nil {
 			take(column)
 		} else if name != TombstoneColumn {
@@ -60,7 +61,7 @@ func (p *projection) bind(schema *arrow.Schema) error {
 		}
 	}
 	for _, field := range metacols.Fields(true) {
-		if column := firstColumn(schema, field.Name); column >= 0 {
+		if column := namedcols.First(schema, field.Name); column >= 0 {
 			take(column)
 		}
 	}

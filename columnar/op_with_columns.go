@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // RowValue computes a value from a row of batch. It may read batch during the
@@ -42,10 +43,10 @@ func WithColumns(mem memory.Allocator, columns ...DerivedColumn) (*BuiltinOp, er
 	for i, column := range columns {
 		names[i] = column.Field.Name
 		if column.Field.Type == nil {
-			return nil, &ColumnError{Column: column.Field.Name, Row: noRow, Cause: errors.New("derived column has no type")}
+			return nil, &ColumnError{Column: column.Field.Name, Row: namedcols.NoRow, Cause: errors.New("derived column has no type")}
 		}
 		if column.Value == nil {
-			return nil, &ColumnError{Column: column.Field.Name, Row: noRow, Cause: errors.New("derived column has no value function")}
+			return nil, &ColumnError{Column: column.Field.Name, Row: namedcols.NoRow, Cause: errors.New("derived column has no value function")}
 		}
 	}
 	if err := checkDerivedNames(names); err != nil {
@@ -73,7 +74,7 @@ func rowColumns(mem memory.Allocator, columns []DerivedColumn) func(arrow.Record
 		column := columns[i]
 		plain := plainType(column.Field.Type)
 		if err := checkBuilder(plain); err != nil {
-			return arrow.Field{}, nil, columnFailure(column.Field.Name, err)
+			return arrow.Field{}, nil, namedcols.Failure(column.Field.Name, err)
 		}
 		builder := array.NewBuilder(mem, plain)
 		defer builder.Release()
@@ -92,7 +93,7 @@ func rowColumns(mem memory.Allocator, columns []DerivedColumn) func(arrow.Record
 		}
 		values, err := dressedArray(mem, builder.NewArray(), column.Field.Type)
 		if err != nil {
-			return arrow.Field{}, nil, columnFailure(column.Field.Name, err)
+			return arrow.Field{}, nil, namedcols.Failure(column.Field.Name, err)
 		}
 		return column.Field, values, nil
 	}
@@ -131,7 +132,7 @@ func withColumns(batch arrow.RecordBatch, fields []arrow.Field, columns []arrow.
 	schema := batch.Schema()
 	allFields, all := schema.Fields(), slices.Clone(batch.Columns())
 	for i, field := range fields {
-		if at := firstColumn(schema, field.Name); at >= 0 {
+		if at := namedcols.First(schema, field.Name); at >= 0 {
 			allFields[at], all[at] = field, columns[i]
 		} else {
 			allFields, all = append(allFields, field), append(all, columns[i])
@@ -139,7 +140,7 @@ func withColumns(batch arrow.RecordBatch, fields []arrow.Field, columns []arrow.
 	}
 	metadata := schema.Metadata()
 	target := arrow.NewSchema(allFields, &metadata)
-	if sameSchema(like, target) {
+	if namedcols.SameSchema(like, target) {
 		target = like
 	}
 	return array.NewRecordBatch(target, all, batch.NumRows())

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // alignTombstones makes batches joinable of which only some hold tombstones:
@@ -88,7 +89,7 @@ func fillColumns(mem memory.Allocator, batch arrow.RecordBatch, schema *arrow.Sc
 	columns := make([]arrow.Array, 0, schema.NumFields())
 	defer func() { releaseArrays(columns) }()
 	for _, field := range schema.Fields() {
-		column := columnNamed(batch, field.Name)
+		column := namedcols.Column(batch, field.Name)
 		if column == nil || !arrow.TypeEqual(column.DataType(), field.Type) {
 			var err error
 			if column, err = newNullArray(mem, field.Type, int(batch.NumRows())); err != nil {

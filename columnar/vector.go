@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
@@ -199,7 +200,7 @@ func (v *vector) buildTimes(mem memory.Allocator, dt, target arrow.DataType, row
 		}
 		var err error
 		if column.words[row], err = castTime(v.words[row&mask], v.when, target); err != nil {
-			return nil, &rowError{row: row, cause: err}
+			return nil, namedcols.AtRow(row, err)
 		}
 	}
 	return column.build(mem, dt)
@@ -213,7 +214,7 @@ func (v *vector) buildTimeTexts(mem memory.Allocator, dt arrow.DataType, rows in
 		}
 		text, err := timeText(v.words[row&mask], v.when)
 		if err != nil {
-			return nil, &rowError{row: row, cause: err}
+			return nil, namedcols.AtRow(row, err)
 		}
 		texts[row] = []byte(text)
 	}
@@ -269,7 +270,7 @@ func (v *vector) inMillis() (vector, error) {
 			result.words[row], _ = numtext.FloorDivMod(word, millis/unit)
 		}
 		if !ok && !v.isNull(row) {
-			return vector{}, &rowError{row: row, cause: fmt.Errorf("timestamp %d of %s is out of range", word, v.when)}
+			return vector{}, namedcols.AtRow(row, fmt.Errorf("timestamp %d of %s is out of range", word, v.when))
 		}
 	}
 	return result, nil

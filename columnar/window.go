@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // Names of the columns that windows add.
@@ -81,7 +83,7 @@ func (w windowing) assign(starts, timestamps []int64, streamTime int64, late []i
 		if !known || timestamp < start || timestamp >= end {
 			var ok bool
 			if start, ok = w.startOf(timestamp); !ok {
-				return streamTime, late, &rowError{row: row, cause: fmt.Errorf("the window of timestamp %d is out of range", timestamp)}
+				return streamTime, late, namedcols.AtRow(row, fmt.Errorf("the window of timestamp %d is out of range", timestamp))
 			}
 			end, closes, known = start+w.size, w.closesAt(start), true
 		}
@@ -101,7 +103,7 @@ func requireEventTimes(arr arrow.Array) error {
 	if arr.NullN() > 0 {
 		for row := range arr.Len() {
 			if arr.IsNull(row) {
-				return &rowError{row: row, cause: fmt.Errorf("event timestamp is null at row %d", row)}
+				return namedcols.AtRow(row, fmt.Errorf("event timestamp is null at row %d", row))
 			}
 		}
 	}
@@ -122,7 +124,7 @@ func eventTimes(arr arrow.Array, scratch *[]int64) ([]int64, error) {
 	case arrow.Second:
 		for row, seconds := range times {
 			if millis[row] = seconds * 1000; millis[row]/1000 != seconds && !nulls.isNull(row) {
-				return nil, &rowError{row: row, cause: fmt.Errorf("timestamp of %d seconds is out of range", seconds)}
+				return nil, namedcols.AtRow(row, fmt.Errorf("timestamp of %d seconds is out of range", seconds))
 			}
 		}
 	case arrow.Microsecond:

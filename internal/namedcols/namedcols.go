@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package namedcols finds columns by their names, and has the errors that name a
+// column.
+//
+// The packages that compute over batches use it: operators, expressions, and the
+// state of operators. It reads schemas, never values.
+package namedcols
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/errtext"
+)
+
+// prefix begins the texts of errors, which users see as those of package
+// columnar.
+const prefix = errtext.Prefix("columnar: ")
+
+// Error says that a column of a batch cannot be used. Package columnar documents
+// it as ColumnError.
+type Error struct {
+	Column string
+	Row    int // row in the batch, or NoRow
+	Cause  error
+}
+
+// NoRow is the row of an [Error] that concerns a column as a whole.
+const NoRow = -1
+
+func (e *Error) Error() string {
+	cause := prefix.Quote(e.Cause)
+	if e.Row == NoRow {
+		return fmt.Sprintf("columnar: column `%s`: %s", e.Column, cause)
+	}
+	return fmt.Sprintf("columnar: column `%s`, row %d: %s", e.Column, e.Row, cause)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// ErrMissing is the error that an [Error] wraps if a batch lacks the column.
+var ErrMissing = errors.New("column does not exist")
+
+// missing is a cause with a text of its own that is [ErrMissing].
+type missing struct {
+	format string
+	name   string
+}
+
+func (e *missing) Error() string { return fmt.Sprintf(e.format, e.name) }
+
+func (e *missing) Is(target error) bool { return target == ErrMissing }
+
+// Missing returns the error for a column that does not exist.
+func Missing(name string) error { return MissingText("Arrow column does not exist: %s", name) }
+
+// MissingText is [Missing] with another text, in which a verb of format stands
+// for the column's name.
+func MissingText(format, name string) error {
+	return &Error{Column: name, Row: NoRow, Cause: &missing{format, name}}
+}
+
+// rowError is an error that concerns one row of a column.
+type rowError struct {
+	row   int
+	cause error
+}
+
+func (e *rowError) Error() string { return e.cause.Error() }
+
+func (e *rowError) Unwrap() error { return e.cause }
+
+// AtRow returns an error that concerns one row of a column that the caller
+// cannot name. Its text is that of cause, and [Failure] finds the row.
+func AtRow(row int, cause error) error { return &rowError{row, cause} }
+
+// Failure returns an [Error] of a column, with the row if [AtRow] has noted it
+// in cause.
+func Failure(column string, cause error) error {
+	row := NoRow
+	if failed, ok := cause.(*rowError); ok {
+		row, cause = failed.row, failed.cause
+	}
+	return &Error{Column: column, Row: row, Cause: cause}
+}
+
+// First returns the index of the first column of that name, or -1.
+func First(schema *arrow.Schema, name string) int {
+	if found := schema.FieldIndices(name); len(found) > 0 {
+		return found[0]
+	}
+	return -1
+}
+
+// Index returns the index of the first column of that name. A missing column is
+// an error.
+func Index(schema *arrow.Schema, name string) (int, error) {
+	if i := First(schema, name); i >= 0 {
+		return i, nil
+	}
+	return -1, Missing(name)
+}
+
+// Column returns the first column of that name, or nil. The batch keeps it.
+func Column(batch arrow.RecordBatch, name string) arrow.Array {
+	if i := First(batch.Schema(), name); i >= 0 {
+		return batch.Column(i)
+	}
+	return nil
+}
+
+// SameSchema reports whether two schemas, which may be nil, describe the same
+// columns. Batches of one source mostly share the schema object.
+func SameSchema(a, b *arrow.Schema) bool {
+	return a == b || a != nil && b != nil && a.Equal(b)
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package namedcols_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
+)
+
+func schemaOf(names ...string) *arrow.Schema {
+	fields := make([]arrow.Field, len(names))
+	for i, name := range names {
+		fields[i] = arrow.Field{Name: name, Type: arrow.Null, Nullable: true}
+	}
+	return arrow.NewSchema(fields, nil)
+}
+
+func TestTheFirstOfEqualNamesIsFound(t *testing.T) {
+	schema := schemaOf("a", "b", "b")
+	if got := []int{namedcols.First(schema, "b"), namedcols.First(schema, "c")}; !cmp.Equal(got, []int{1, -1}) {
+		t.Errorf("columns b and c are at %d, want 1 and -1", got)
+	}
+	if i, err := namedcols.Index(schema, "b"); i != 1 || err != nil {
+		t.Errorf("index of b = %d, %v; want 1", i, err)
+	}
+	columns := []arrow.Array{array.NewNull(2), array.NewNull(2), array.NewNull(2)}
+	batch := array.NewRecordBatch(schema, columns, 2)
+	defer batch.Release()
+	if namedcols.Column(batch, "b") != columns[1] || namedcols.Column(batch, "c") != nil {
+		t.Error("the column b is not the first of that name, or there is a column c")
+	}
+}
+
+func TestErrorsNameTheColumn(t *testing.T) {
+	cause := errors.New("columnar: value is odd")
+	var found *namedcols.Error
+	for want, err := range map[string]error{
+		"columnar: column `a`: Arrow column does not exist: a":     namedcols.Missing("a"),
+		"columnar: column `a`: key is not there: a":                namedcols.MissingText("key is not there: %s", "a"),
+		"columnar: column `a`: value is odd":                       namedcols.Failure("a", cause),
+		"columnar: column `a`, row 3: value is odd":                namedcols.Failure("a", namedcols.AtRow(3, cause)),
+		"columnar: column `b`: column `a`, row 3: value is odd":    namedcols.Failure("b", namedcols.Failure("a", namedcols.AtRow(3, cause))),
+		"columnar: column `a`: cannot read: columnar value is odd": namedcols.Failure("a", errors.New("cannot read: columnar value is odd")),
+	} {
+		if err.Error() != want || !errors.As(err, &found) {
+			t.Errorf("error = %q, want %q", err, want)
+		}
+	}
+	if _, err := namedcols.Index(schemaOf("a"), "b"); !errors.Is(err, namedcols.ErrMissing) || !errors.As(err, &found) || found.Row != namedcols.NoRow {
+		t.Errorf("error of a missing column = %#v, want ErrMissing without a row", err)
+	}
+	if err := namedcols.Failure("a", namedcols.AtRow(3, cause)); !errors.Is(err, cause) || !errors.As(err, &found) || found.Row != 3 || found.Column != "a" {
+		t.Errorf("error = %#v, want one of row 3 that wraps its cause", err)
+	}
+}
+
+func TestSameSchema(t *testing.T) {
+	one, again, other := schemaOf("a"), schemaOf("a"), schemaOf("b")
+	if !namedcols.SameSchema(one, one) || !namedcols.SameSchema(one, again) || !namedcols.SameSchema(nil, nil) {
+		t.Error("equal schemas are told apart")
+	}
+	if namedcols.SameSchema(one, other) || namedcols.SameSchema(one, nil) || namedcols.SameSchema(nil, one) {
+		t.Error("different schemas count as the same")
+	}
+}
