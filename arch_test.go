@@ -81,6 +81,7 @@ var layers = []layer{
 		uses:    []string{arrowModule},
 		bans:    testBans},
 
+	{pkg: "internal/arrowtest", uses: []string{arrowModule}},
 	{pkg: "internal/avroplan"},
 	{pkg: "internal/avrovalue", imports: []string{"internal/avroplan"}},
 	{pkg: "internal/columnset", uses: []string{arrowModule}},

@@ -153,12 +153,12 @@ func asciiProblems(f *goFile) []string {
 }
 
 func testImportProblems(f *goFile) []string {
-	if f.isTest() || f.isExample() || below(f.dir(), "krabkatest") || below(f.dir(), "internal/kafkatest") {
+	if f.isTest() || f.isExample() || below(f.dir(), "krabkatest") || below(f.dir(), "internal/kafkatest") || f.dir() == "internal/arrowtest" {
 		return nil
 	}
 	var problems []string
 	f.imports(func(spec *ast.ImportSpec, p string) {
-		if below(p, "testing") || p == "net/http/httptest" || p == module+"/krabkatest" || p == module+"/internal/kafkatest" {
+		if below(p, "testing") || p == "net/http/httptest" || p == module+"/krabkatest" || p == module+"/internal/kafkatest" || p == module+"/internal/arrowtest" {
 			problems = append(problems, f.problem(spec.Pos(), "imports %s: test code belongs in krabkatest or in a test file", p))
 		}
 	})

@@ -18,6 +18,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 type purchase struct {
@@ -45,7 +47,7 @@ func fieldsText(schema *arrow.Schema) []string {
 // roundTrip converts rows to a batch and back, and returns both.
 func roundTrip[T any](t *testing.T, bridge *JSONRowBridge[T], rows []T) (arrow.RecordBatch, []T) {
 	t.Helper()
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	batch, err := bridge.RowsToBatch(rows, mem)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +75,7 @@ func TestJSONBridgeRoundTripsStructs(t *testing.T) {
 }
 
 func TestJSONBridgeKeepsTheFirstSchema(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	type row struct {
 		Value any `json:"value"`
 	}
@@ -96,7 +98,7 @@ func TestJSONBridgeKeepsTheFirstSchema(t *testing.T) {
 	if empty.NumCols() != 0 || first.Schema() != second.Schema() {
 		t.Errorf("schemas are %v, %v and %v", empty.Schema(), first.Schema(), second.Schema())
 	}
-	if diff := cmp.Diff([]string{"7", "true", "1.5", "x", "[1]"}, texts(second.Column(0))); diff != "" {
+	if diff := cmp.Diff([]string{"7", "true", "1.5", "x", "[1]"}, arrowtest.Texts(second.Column(0))); diff != "" {
 		t.Errorf("values mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -157,7 +159,7 @@ func TestJSONBridgeSummarisesManyBadRows(t *testing.T) {
 }
 
 func TestJSONBridgeDropsMembersTheFirstBatchDidNotHave(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	bridge := NewJSONRowBridge[map[string]any]()
 	for i, row := range []map[string]any{{"a": 1, "b": 2}, {"b": 3, "c": 4}} {
 		batch, err := bridge.RowsToBatch([]map[string]any{row}, mem)
@@ -165,7 +167,7 @@ func TestJSONBridgeDropsMembersTheFirstBatchDidNotHave(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := []string{"[1] [2]", "[(null)] [3]"}[i]
-		if got := fmt.Sprint(texts(batch.Column(0)), " ", texts(batch.Column(1))); batch.NumCols() != 2 || got != want {
+		if got := fmt.Sprint(arrowtest.Texts(batch.Column(0)), " ", arrowtest.Texts(batch.Column(1))); batch.NumCols() != 2 || got != want {
 			t.Errorf("batch %d is %s, want %s", i, got, want)
 		}
 		batch.Release()
@@ -228,7 +230,7 @@ func TestJSONBridgeKeepsNilRows(t *testing.T) {
 }
 
 func TestJSONBridgeBeginsWithNilRows(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	bridge := NewJSONRowBridge[*purchase]()
 	nothing, err := bridge.RowsToBatch([]*purchase{nil}, mem)
 	if err != nil {
@@ -295,7 +297,7 @@ func TestJSONBridgeWithSchemaIsExact(t *testing.T) {
 }
 
 func TestJSONBridgeBlamesRows(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	type row struct {
 		ID *string `json:"id"`
 		N  any     `json:"n"`
@@ -338,8 +340,8 @@ func TestJSONBridgeBlamesRows(t *testing.T) {
 }
 
 func TestJSONBridgeReportsRowsThatDoNotFitT(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	batch := twoColumns(mem, "a", "b")
+	mem := arrowtest.NewAllocator(t)
+	batch := arrowtest.TwoColumns(mem, "a", "b")
 	defer batch.Release()
 	type row struct {
 		Text string `json:"text"`
@@ -403,7 +405,7 @@ func TestJSONBridgeDecidesOneSchemaConcurrently(t *testing.T) {
 }
 
 func TestJSONBridgeForgetsASchemaThatFailed(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	bridge := NewJSONRowBridge[map[string]any]()
 	if _, err := bridge.RowsToBatch([]map[string]any{{"a": 1}, {"a": "x"}}, mem); err == nil {
 		t.Fatal("text was put into an integer column")
@@ -419,15 +421,15 @@ func TestJSONBridgeForgetsASchemaThatFailed(t *testing.T) {
 }
 
 func TestJSONBridgeReadsEveryTypeItWrites(t *testing.T) {
-	r := newRand(t)
-	for _, dt := range everyType() {
+	r := arrowtest.NewRand(t)
+	for _, dt := range arrowtest.EveryType() {
 		schema := oneField(dt)
 		if _, err := newJSONBridgePlan(schema, false); err != nil || dt.ID() == arrow.DENSE_UNION || dt.ID() == arrow.SPARSE_UNION {
 			continue
 		}
 		t.Run(dt.String(), func(t *testing.T) {
-			mem := newCheckedAllocator(t)
-			column := randomArray(r, mem, dt, 40)
+			mem := arrowtest.NewAllocator(t)
+			column := arrowtest.RandomArray(r, mem, dt, 40)
 			defer column.Release()
 			batch := array.NewRecordBatch(schema, []arrow.Array{column}, 40)
 			defer batch.Release()
@@ -441,7 +443,7 @@ func TestJSONBridgeReadsEveryTypeItWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer back.Release()
-			if diff := cmp.Diff(texts(column), texts(back.Column(0))); diff != "" {
+			if diff := cmp.Diff(arrowtest.Texts(column), arrowtest.Texts(back.Column(0))); diff != "" {
 				t.Errorf("values mismatch (-want +got):\n%s", diff)
 			}
 		})

@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 func amountAbove(limit int64) RowPredicate {
@@ -325,9 +327,9 @@ func TestAllocationFailureLeaksNothing(t *testing.T) {
 // through decoding and encoding, one after the other.
 func TestAllocationFailureInCodecsLeaksNothing(t *testing.T) {
 	checked := newAllocator(t)
-	nested := fields("user", arrow.BinaryTypes.String, "list", arrow.ListOf(arrow.PrimitiveTypes.Int64),
+	nested := arrowtest.Fields("user", arrow.BinaryTypes.String, "list", arrow.ListOf(arrow.PrimitiveTypes.Int64),
 		"map", arrow.MapOf(arrow.BinaryTypes.String, arrow.FixedWidthTypes.Boolean))
-	batch := jsonBatch(t, memory.DefaultAllocator, nested, `{"user":"a","list":[1,null],"map":[{"key":"k","value":true}]}`, `{"user":null,"list":null,"map":null}`)
+	batch := arrowtest.JSONBatch(t, memory.DefaultAllocator, nested, `{"user":"a","list":[1,null],"map":[{"key":"k","value":true}]}`, `{"user":null,"list":null,"map":null}`)
 	stream := must[[]byte](t)(NewIPCSerde(memory.DefaultAllocator).Serialize("", batch))
 	document := []byte(`{"user":"a","list":[1,null],"map":{"k":true,"k":false}}`)
 	for _, test := range []struct {

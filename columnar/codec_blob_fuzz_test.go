@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 func FuzzBlobCodec(f *testing.F) {
@@ -15,7 +17,7 @@ func FuzzBlobCodec(f *testing.F) {
 		f.Add(seed, []byte(nil))
 		f.Add(seed, seed)
 	}
-	plain := twoColumns(memory.DefaultAllocator, "a", "b")
+	plain := arrowtest.TwoColumns(memory.DefaultAllocator, "a", "b")
 	f.Add(arrowStream(f, []arrow.RecordBatch{plain}), arrowStream(f, []arrow.RecordBatch{plain}, ipc.WithLZ4()))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		mem := memory.NewCheckedAllocator(memory.NewGoAllocator())

@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // userAmounts returns a batch of the columns user and amount.
@@ -48,7 +50,7 @@ func readBlob(tb testing.TB, mem memory.Allocator, value []byte) arrow.RecordBat
 }
 
 func TestBlobRowsHaveTheirRecordsMetadata(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewBlobCodec(mem)
 	batch, err := codec.Decode("in", []ConsumedRecord{
 		{Value: blob(t, userAmounts(mem, "ab", 5, 3)), Timestamp: 10, Offset: 5},
@@ -60,7 +62,7 @@ func TestBlobRowsHaveTheirRecordsMetadata(t *testing.T) {
 	defer batch.Release()
 	var got [][]string
 	for _, column := range batch.Columns() {
-		got = append(got, texts(column))
+		got = append(got, arrowtest.Texts(column))
 	}
 	want := [][]string{
 		{"a", "b", "c"}, {"5", "3", "9"},
@@ -84,7 +86,7 @@ func TestBlobRowsHaveTheirRecordsMetadata(t *testing.T) {
 		if payload.NumCols() != 2 {
 			t.Errorf("record %d has %d columns, want 2", i, payload.NumCols())
 		}
-		if got := fmt.Sprint(texts(payload.Column(0)), " ", texts(payload.Column(1))); got != rows {
+		if got := fmt.Sprint(arrowtest.Texts(payload.Column(0)), " ", arrowtest.Texts(payload.Column(1))); got != rows {
 			t.Errorf("record %d holds %s, want %s", i, got, rows)
 		}
 		records[i].Value = nil
@@ -95,8 +97,8 @@ func TestBlobRowsHaveTheirRecordsMetadata(t *testing.T) {
 }
 
 func TestBlobRoundTripsEveryType(t *testing.T) {
-	r := newRand(t)
-	mem := newCheckedAllocator(t)
+	r := arrowtest.NewRand(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewBlobCodec(mem)
 	whole := everyTypeBatch(r, mem, 60)
 	defer whole.Release()
@@ -139,8 +141,8 @@ func TestBlobRoundTripsEveryType(t *testing.T) {
 }
 
 func TestBlobPacksAsManyRowsAsFit(t *testing.T) {
-	r := newRand(t)
-	mem := newCheckedAllocator(t)
+	r := arrowtest.NewRand(t)
+	mem := arrowtest.NewAllocator(t)
 	batch := everyTypeBatch(r, mem, 300)
 	defer batch.Release()
 	const limit = 20_000
@@ -203,18 +205,18 @@ func splitTexts(t *testing.T, mem memory.Allocator, batch arrow.RecordBatch, lim
 		if len(record.Value) > limit {
 			t.Errorf("record %d has %d bytes, more than %d", i, len(record.Value), limit)
 		}
-		split = append(split, texts(readBlob(t, mem, record.Value).Column(0))...)
+		split = append(split, arrowtest.Texts(readBlob(t, mem, record.Value).Column(0))...)
 	}
 	return split
 }
 
 func TestBlobSplitsAtTheLimit(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	values := make([]string, 64)
 	for i := range values {
 		values[i] = fmt.Sprintf("%02d %s", i, strings.Repeat("x", 37))
 	}
-	batch := twoColumns(mem, values...)
+	batch := arrowtest.TwoColumns(mem, values...)
 	defer batch.Release()
 	if diff := cmp.Diff(values, splitTexts(t, mem, batch, 1024)); diff != "" {
 		t.Errorf("values mismatch (-want +got):\n%s", diff)
@@ -222,12 +224,12 @@ func TestBlobSplitsAtTheLimit(t *testing.T) {
 }
 
 func TestBlobRefusesARowAboveTheLimit(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec, err := NewBlobCodecWithMaxBytes(mem, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := twoColumns(mem, "a")
+	batch := arrowtest.TwoColumns(mem, "a")
 	defer batch.Release()
 	if _, err := codec.Encode("out", batch); err == nil || err.Error() != "one Arrow row exceeds maxRecordBytes=1" {
 		t.Errorf("error %v", err)
@@ -241,7 +243,7 @@ func TestBlobRefusesARowAboveTheLimit(t *testing.T) {
 }
 
 func TestBlobSplitsLargeDictionaries(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	dt := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.String}
 	builder := array.NewBuilder(mem, dt).(*array.BinaryDictionaryBuilder)
 	defer builder.Release()
@@ -262,7 +264,7 @@ func TestBlobSplitsLargeDictionaries(t *testing.T) {
 }
 
 func TestBlobTombstonesSurvive(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewBlobCodec(mem)
 	value := blob(t, userAmounts(mem, "a", 5))
 	records := []ConsumedRecord{
@@ -318,9 +320,9 @@ func TestBlobRefusesNoRecords(t *testing.T) {
 }
 
 func TestBlobReportsEveryBadRecord(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	good := blob(t, userAmounts(mem, "a", 5))
-	broken := blob(t, twoColumns(mem, "some text"))
+	broken := blob(t, arrowtest.TwoColumns(mem, "some text"))
 	// The second offset of the text column is the last such word after a zero word.
 	at := strings.LastIndex(string(broken), "\x00\x00\x00\x00\x09\x00\x00\x00")
 	broken[at+4] = 0xff
@@ -346,9 +348,9 @@ func TestBlobReportsEveryBadRecord(t *testing.T) {
 }
 
 func TestBlobRefusesDifferentSchemas(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	base := arrow.Field{Name: "v", Type: arrow.PrimitiveTypes.Int64, Nullable: true}
-	column := randomArray(newRand(t), mem, base.Type, 1)
+	column := arrowtest.RandomArray(arrowtest.NewRand(t), mem, base.Type, 1)
 	defer column.Release()
 	value := func(field arrow.Field, metadata *arrow.Metadata) []byte {
 		return blob(t, array.NewRecordBatch(arrow.NewSchema([]arrow.Field{field}, metadata), []arrow.Array{column}, 1))
@@ -372,8 +374,8 @@ func TestBlobRefusesDifferentSchemas(t *testing.T) {
 }
 
 func TestBlobKeepsReservedNames(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	column := randomArray(newRand(t), mem, arrow.PrimitiveTypes.Int64, 2)
+	mem := arrowtest.NewAllocator(t)
+	column := arrowtest.RandomArray(arrowtest.NewRand(t), mem, arrow.PrimitiveTypes.Int64, 2)
 	defer column.Release()
 	schema := arrow.NewSchema([]arrow.Field{{Name: "__key", Type: column.DataType(), Nullable: true}}, nil)
 	codec := NewBlobCodec(mem)
@@ -395,7 +397,7 @@ func TestBlobKeepsReservedNames(t *testing.T) {
 }
 
 func TestBlobBatchesShareTheirSchemaObject(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewBlobCodec(mem)
 	value := blob(t, userAmounts(mem, "a", 5))
 	var first *arrow.Schema
@@ -415,7 +417,7 @@ func TestBlobBatchesShareTheirSchemaObject(t *testing.T) {
 }
 
 func TestBlobEncodesNoRows(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	batch := userAmounts(mem, "")
 	defer batch.Release()
 	records, err := NewBlobCodec(mem).Encode("out", batch)

@@ -12,10 +12,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 func TestGzipRoundTrips(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	raw := NewRowCodec(textSerde{}, textBridge{}, mem)
 	codec := NewGzipBatchCodec(raw)
 	records := []ConsumedRecord{
@@ -77,7 +79,7 @@ func gzipped(t testing.TB, texts ...string) [][]byte {
 }
 
 func TestGzipReportsEveryBadRecord(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec, err := NewGzipBatchCodecWithMaxBytes(NewRowCodec(textSerde{}, textBridge{}, mem), 4)
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +111,7 @@ func TestGzipReportsEveryBadRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer batch.Release()
-	if diff := cmp.Diff([]string{"ABCD", "ABCD"}, texts(batch.Column(0))); diff != "" {
+	if diff := cmp.Diff([]string{"ABCD", "ABCD"}, arrowtest.Texts(batch.Column(0))); diff != "" {
 		t.Errorf("rows mismatch (-want +got):\n%s", diff)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // ipcSeeds returns small valid streams of all layouts.
@@ -19,14 +21,14 @@ func ipcSeeds(tb testing.TB) [][]byte {
 	tb.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
 	mem := memory.DefaultAllocator
-	plain := twoColumns(mem, "a", "bc", "a text that is longer than the others")
+	plain := arrowtest.TwoColumns(mem, "a", "bc", "a text that is longer than the others")
 	seeds := [][]byte{
 		arrowStream(tb, []arrow.RecordBatch{plain, plain}),
 		arrowStream(tb, []arrow.RecordBatch{plain}, ipc.WithZstd()),
 		arrowStream(tb, []arrow.RecordBatch{plain}, ipc.WithLZ4()),
 	}
-	for _, dt := range everyType() {
-		column := randomArray(r, mem, dt, 5)
+	for _, dt := range arrowtest.EveryType() {
+		column := arrowtest.RandomArray(r, mem, dt, 5)
 		batch := array.NewRecordBatch(oneField(dt), []arrow.Array{column}, 5)
 		seeds = append(seeds, arrowStream(tb, []arrow.RecordBatch{batch}))
 	}
@@ -81,7 +83,7 @@ func FuzzIPC(f *testing.F) {
 }
 
 func TestIPCSurvivesDamage(t *testing.T) {
-	r := newRand(t)
+	r := arrowtest.NewRand(t)
 	seeds := ipcSeeds(t)
 	accepted := 0
 	for round := range 20_000 {

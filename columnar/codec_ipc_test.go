@@ -15,15 +15,17 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // everyTypeBatch returns a batch with a column of each type.
 func everyTypeBatch(r *rand.Rand, mem memory.Allocator, rows int) arrow.RecordBatch {
 	var fields []arrow.Field
 	var columns []arrow.Array
-	for i, dt := range everyType() {
+	for i, dt := range arrowtest.EveryType() {
 		fields = append(fields, arrow.Field{Name: fmt.Sprint("c", i), Type: dt, Nullable: true})
-		columns = append(columns, randomArray(r, mem, dt, rows))
+		columns = append(columns, arrowtest.RandomArray(r, mem, dt, rows))
 	}
 	defer releaseArrays(columns)
 	metadata := arrow.NewMetadata([]string{"origin"}, []string{"lab"})
@@ -55,7 +57,7 @@ func checkSameBatch(tb testing.TB, want, got arrow.RecordBatch) {
 		tb.Fatalf("%d rows and %d columns, want %d and %d", got.NumRows(), got.NumCols(), want.NumRows(), want.NumCols())
 	}
 	for i := range int(want.NumCols()) {
-		if diff := cmp.Diff(texts(want.Column(i)), texts(got.Column(i))); diff != "" {
+		if diff := cmp.Diff(arrowtest.Texts(want.Column(i)), arrowtest.Texts(got.Column(i))); diff != "" {
 			tb.Errorf("column %d (%s) mismatch (-want +got):\n%s", i, want.Column(i).DataType(), diff)
 		}
 		if validator, ok := got.Column(i).(interface{ ValidateFull() error }); ok && got.NumRows() > 0 {
@@ -67,8 +69,8 @@ func checkSameBatch(tb testing.TB, want, got arrow.RecordBatch) {
 }
 
 func TestIPCRoundTripsEveryType(t *testing.T) {
-	r := newRand(t)
-	mem := newCheckedAllocator(t)
+	r := arrowtest.NewRand(t)
+	mem := arrowtest.NewAllocator(t)
 	whole := everyTypeBatch(r, mem, 150)
 	defer whole.Release()
 	serde := NewIPCSerde(mem)
@@ -107,8 +109,8 @@ func TestIPCRoundTripsEveryType(t *testing.T) {
 }
 
 func TestIPCReadsWhatArrowWrites(t *testing.T) {
-	r := newRand(t)
-	mem := newCheckedAllocator(t)
+	r := arrowtest.NewRand(t)
+	mem := arrowtest.NewAllocator(t)
 	batch := everyTypeBatch(r, mem, 100)
 	defer batch.Release()
 	for name, options := range map[string][]ipc.Option{
@@ -129,8 +131,8 @@ func TestIPCReadsWhatArrowWrites(t *testing.T) {
 }
 
 func TestIPCJoinsTheBatchesOfAStream(t *testing.T) {
-	r := newRand(t)
-	mem := newCheckedAllocator(t)
+	r := arrowtest.NewRand(t)
+	mem := arrowtest.NewAllocator(t)
 	dictionary := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int16, ValueType: arrow.BinaryTypes.String}
 	for name, options := range map[string][]ipc.Option{"replaced dictionaries": nil, "dictionary deltas": {ipc.WithDictionaryDeltas(true)}} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +159,7 @@ func TestIPCJoinsTheBatchesOfAStream(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer back.Release()
-			if diff := cmp.Diff(words, texts(back.Column(0))); diff != "" {
+			if diff := cmp.Diff(words, arrowtest.Texts(back.Column(0))); diff != "" {
 				t.Errorf("values mismatch (-want +got):\n%s", diff)
 			}
 		})
@@ -175,8 +177,8 @@ func TestIPCOfNothingIsNil(t *testing.T) {
 }
 
 func TestIPCRefusesBrokenStreams(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	batch := twoColumns(mem, "a", "bc")
+	mem := arrowtest.NewAllocator(t)
+	batch := arrowtest.TwoColumns(mem, "a", "bc")
 	defer batch.Release()
 	serde := NewIPCSerde(mem)
 	stream, err := serde.Serialize("any", batch)
@@ -271,11 +273,11 @@ func TestIPCSchemasThatReferToThemselvesStayBounded(t *testing.T) {
 }
 
 func TestIPCSchemaCacheSharesSchemas(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	serde := NewIPCSerde(mem)
 	var first *arrow.Schema
 	for i := range 3 {
-		batch := twoColumns(mem, strings.Repeat("x", i))
+		batch := arrowtest.TwoColumns(mem, strings.Repeat("x", i))
 		data, err := serde.Serialize("any", batch)
 		batch.Release()
 		if err != nil {
@@ -311,12 +313,12 @@ func TestIPCSchemaCacheSharesSchemas(t *testing.T) {
 }
 
 func TestIPCLimitsBoundWhatIsRead(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	texts := make([]string, 2000)
 	for i := range texts {
 		texts[i] = "the same text again and again"
 	}
-	batch := twoColumns(mem, texts...)
+	batch := arrowtest.TwoColumns(mem, texts...)
 	defer batch.Release()
 	nothing := array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 1<<20)
 	defer nothing.Release()
@@ -352,9 +354,9 @@ func TestIPCLimitsBoundWhatIsRead(t *testing.T) {
 }
 
 func TestIPCDictionariesLeaveNoMemory(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	dt := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
-	column := randomArray(newRand(t), mem, dt, 20)
+	column := arrowtest.RandomArray(arrowtest.NewRand(t), mem, dt, 20)
 	defer column.Release()
 	batch := array.NewRecordBatch(oneField(dt), []arrow.Array{column}, 20)
 	defer batch.Release()

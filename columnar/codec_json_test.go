@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -112,7 +113,7 @@ func TestJSONDecodesEveryType(t *testing.T) {
 		}, []arrow.UnionTypeCode{0, 1}), `"x"`, `[1,"x"]`},
 	} {
 		t.Run(test.dt.String()+" "+test.json, func(t *testing.T) {
-			mem := newCheckedAllocator(t)
+			mem := arrowtest.NewAllocator(t)
 			codec := newTestJSONCodec(t, mem, oneField(test.dt))
 			batch, err := codec.Decode("in", jsonRecords(`{"v":`+test.json+`}`, `{"v":null}`, `{"u":1}`, `{"v":`+test.json+`}`))
 			if err != nil {
@@ -120,7 +121,7 @@ func TestJSONDecodesEveryType(t *testing.T) {
 			}
 			defer batch.Release()
 			want := []string{test.want, "(null)", "(null)", test.want}
-			if diff := cmp.Diff(want, texts(batch.Column(0))); diff != "" {
+			if diff := cmp.Diff(want, arrowtest.Texts(batch.Column(0))); diff != "" {
 				t.Errorf("values mismatch (-want +got):\n%s", diff)
 			}
 			if validator, ok := batch.Column(0).(interface{ ValidateFull() error }); ok {
@@ -218,7 +219,7 @@ func TestJSONRefusesMalformedValues(t *testing.T) {
 		{counts, `{"v":{"a":1 "b":2}}`, `found '"' in place of a comma or the end of the object: v (at byte 12)`},
 	} {
 		t.Run(test.dt.String()+" "+test.json[:min(len(test.json), 60)], func(t *testing.T) {
-			mem := newCheckedAllocator(t)
+			mem := arrowtest.NewAllocator(t)
 			codec := newTestJSONCodec(t, mem, oneField(test.dt))
 			good := `{"v":null}`
 			_, err := codec.Decode("in", jsonRecords(good, test.json, good))
@@ -239,7 +240,7 @@ func TestJSONRefusesMalformedValues(t *testing.T) {
 }
 
 func TestJSONReportsEveryBadRecord(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "id", Type: arrow.PrimitiveTypes.Int64},
 		{Name: "tags", Type: arrow.ListOf(arrow.BinaryTypes.String), Nullable: true},
@@ -283,7 +284,7 @@ func TestJSONReportsEveryBadRecord(t *testing.T) {
 }
 
 func TestJSONKeepsRowsApartFromBadOnes(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	dt := arrow.StructOf(
 		arrow.Field{Name: "m", Type: arrow.MapOf(arrow.BinaryTypes.String, arrow.ListOf(arrow.BinaryTypes.String)), Nullable: true},
 		arrow.Field{Name: "f", Type: arrow.FixedSizeListOf(2, arrow.BinaryTypes.Binary), Nullable: true},
@@ -335,7 +336,7 @@ func compactTexts(t *testing.T, column arrow.Array) []string {
 }
 
 func TestJSONLastOfEqualMembersCounts(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
 		{Name: "s", Type: arrow.BinaryTypes.String, Nullable: true},
@@ -352,7 +353,7 @@ func TestJSONLastOfEqualMembersCounts(t *testing.T) {
 	defer batch.Release()
 	want := [][]string{{"(null)", "2"}, {"third", "x"}, {`["b","c"]`, "(null)"}}
 	for i := range want {
-		if diff := cmp.Diff(want[i], texts(batch.Column(i))); diff != "" {
+		if diff := cmp.Diff(want[i], arrowtest.Texts(batch.Column(i))); diff != "" {
 			t.Errorf("column %d mismatch (-want +got):\n%s", i, diff)
 		}
 		if nulls := batch.Column(i).NullN(); (i == 1) != (nulls == 0) {
@@ -362,8 +363,8 @@ func TestJSONLastOfEqualMembersCounts(t *testing.T) {
 }
 
 func TestJSONMembersInAnyOrder(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	r := newRand(t)
+	mem := arrowtest.NewAllocator(t)
+	r := arrowtest.NewRand(t)
 	fields := make([]arrow.Field, 5)
 	for i := range fields {
 		fields[i] = arrow.Field{Name: string(rune('a' + i)), Type: arrow.PrimitiveTypes.Int64, Nullable: true}
@@ -393,14 +394,14 @@ func TestJSONMembersInAnyOrder(t *testing.T) {
 	}
 	defer batch.Release()
 	for i := range want {
-		if diff := cmp.Diff(want[i], texts(batch.Column(i))); diff != "" {
+		if diff := cmp.Diff(want[i], arrowtest.Texts(batch.Column(i))); diff != "" {
 			t.Errorf("column %d mismatch (-want +got):\n%s", i, diff)
 		}
 	}
 }
 
 func TestJSONMapsWithManyKeysKeepTheLast(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := newTestJSONCodec(t, mem, oneField(arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int64)))
 	var members []string
 	for i := range 100 {
@@ -430,7 +431,7 @@ func TestJSONMapsWithManyKeysKeepTheLast(t *testing.T) {
 }
 
 func TestJSONKeepsRawText(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	field := arrow.Field{Name: "v", Type: arrow.BinaryTypes.String, Nullable: true,
 		Metadata: arrow.NewMetadata([]string{"krabka.json"}, []string{"true"})}
 	codec := newTestJSONCodec(t, mem, arrow.NewSchema([]arrow.Field{field}, nil))
@@ -441,7 +442,7 @@ func TestJSONKeepsRawText(t *testing.T) {
 	}
 	defer batch.Release()
 	want := []string{`{"a": [-8717895732742165505, "\u00e9"]}`, "(null)"}
-	if diff := cmp.Diff(want, texts(batch.Column(0))); diff != "" {
+	if diff := cmp.Diff(want, arrowtest.Texts(batch.Column(0))); diff != "" {
 		t.Errorf("values mismatch (-want +got):\n%s", diff)
 	}
 	records, err := codec.Encode("out", batch)
@@ -454,7 +455,7 @@ func TestJSONKeepsRawText(t *testing.T) {
 }
 
 func TestJSONTombstonesSurvive(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "n", Type: arrow.PrimitiveTypes.Int64},
 		{Name: "s", Type: arrow.BinaryTypes.String, Nullable: true},
@@ -469,7 +470,7 @@ func TestJSONTombstonesSurvive(t *testing.T) {
 	if name := batch.ColumnName(int(batch.NumCols()) - 1); name != TombstoneColumn {
 		t.Errorf("the last column is %q, want %q", name, TombstoneColumn)
 	}
-	if diff := cmp.Diff([]string{"1", "(null)", "2"}, texts(batch.Column(0))); diff != "" {
+	if diff := cmp.Diff([]string{"1", "(null)", "2"}, arrowtest.Texts(batch.Column(0))); diff != "" {
 		t.Errorf("column n mismatch (-want +got):\n%s", diff)
 	}
 	got, err := codec.Encode("out", batch)
@@ -494,7 +495,7 @@ func TestJSONTombstonesSurvive(t *testing.T) {
 }
 
 func TestWithoutJSONTombstonesReportsThem(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := newTestJSONCodec(t, mem, oneField(arrow.PrimitiveTypes.Int64), WithoutJSONTombstones())
 	_, err := codec.Decode("in", jsonRecords(`{"v":1}`, "<null>"))
 	var failed *DecodeError
@@ -519,7 +520,7 @@ func TestJSONCodecRefusesSchemasItCannotRead(t *testing.T) {
 }
 
 func TestJSONCodecWithoutRecordsOrSchema(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := newTestJSONCodec(t, mem, oneField(arrow.PrimitiveTypes.Int64))
 	if _, err := codec.Decode("in", nil); err == nil || err.Error() != "decode called with an empty record batch" {
 		t.Errorf("no records: error %v", err)

@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // textSerde reads and writes text in upper case. Values that begin with "!" are
@@ -88,7 +90,7 @@ func values(texts ...string) []ConsumedRecord {
 }
 
 func TestRowCodecRoundTrips(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewRowCodec(textSerde{}, textBridge{}, mem)
 	input := values("ada", "grace", "")
 	input[1].Headers = []RecordHeader{{"h", []byte("v")}}
@@ -102,7 +104,7 @@ func TestRowCodecRoundTrips(t *testing.T) {
 	if diff := cmp.Diff(wantNames, fieldNames(batch.Schema())); diff != "" {
 		t.Errorf("columns mismatch (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"ADA", "GRACE", ""}, texts(batch.Column(0))); diff != "" {
+	if diff := cmp.Diff([]string{"ADA", "GRACE", ""}, arrowtest.Texts(batch.Column(0))); diff != "" {
 		t.Errorf("rows mismatch (-want +got):\n%s", diff)
 	}
 	got, err := codec.Encode("out", batch)
@@ -119,7 +121,7 @@ func TestRowCodecRoundTrips(t *testing.T) {
 }
 
 func TestRowCodecTombstonesSurvive(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewRowCodec(textSerde{}, textBridge{}, mem)
 	input := values("a", "b", "c", "d")
 	input[0].Value, input[2].Value = nil, nil
@@ -147,7 +149,7 @@ func TestRowCodecTombstonesSurvive(t *testing.T) {
 }
 
 func TestRowCodecReportsEveryBadRecord(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewRowCodec(textSerde{}, textBridge{}, mem)
 	input := values("a", "!b", "#c", "d", "?e", "#f")
 	input[3].Value = nil
@@ -177,7 +179,7 @@ func TestRowCodecReportsEveryBadRecord(t *testing.T) {
 }
 
 func TestRowCodecReturnsOtherBridgeErrorsAsTheyAre(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewRowCodec(textSerde{}, textBridge{}, mem)
 	if _, err := codec.Decode("in", values("a", "fail")); err != errNotText {
 		t.Errorf("error %v, want %v itself", err, errNotText)
@@ -185,7 +187,7 @@ func TestRowCodecReturnsOtherBridgeErrorsAsTheyAre(t *testing.T) {
 }
 
 func TestRowCodecWrapsSerializeErrors(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewRowCodec(textSerde{}, textBridge{}, mem)
 	payload, err := textBridge{}.RowsToBatch([]string{"a", "!b"}, mem)
 	if err != nil {
@@ -200,12 +202,12 @@ func TestRowCodecWrapsSerializeErrors(t *testing.T) {
 }
 
 func TestRowCodecChecksTheBridgesRows(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := NewRowCodec(textSerde{}, textBridge{extra: 1}, mem)
 	if _, err := codec.Decode("in", values("a")); err == nil || !strings.Contains(err.Error(), "payload and metadata row counts differ") {
 		t.Errorf("Decode: error %v", err)
 	}
-	payload := twoColumns(mem, "a")
+	payload := arrowtest.TwoColumns(mem, "a")
 	defer payload.Release()
 	if _, err := codec.Encode("out", payload); err == nil || err.Error() != "columnar: the bridge made 2 rows of a batch of 1" {
 		t.Errorf("Encode: error %v", err)
@@ -213,7 +215,7 @@ func TestRowCodecChecksTheBridgesRows(t *testing.T) {
 }
 
 func TestRowCodecDecodesNoRecords(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	batch, err := NewRowCodec(textSerde{}, textBridge{}, mem).Decode("in", nil)
 	if err != nil {
 		t.Fatal(err)

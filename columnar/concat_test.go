@@ -12,23 +12,24 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 func TestConcatKeepsValuesOfEveryType(t *testing.T) {
-	r := newRand(t)
-	for _, dt := range everyType() {
+	r := arrowtest.NewRand(t)
+	for _, dt := range arrowtest.EveryType() {
 		t.Run(dt.String(), func(t *testing.T) {
-			mem := newCheckedAllocator(t)
+			mem := arrowtest.NewAllocator(t)
 			var parts []arrow.Array
 			var want []string
 			for i, length := range []int{30, 1, 0, 50, 9} {
-				whole := randomArray(r, mem, dt, length+2*i)
+				whole := arrowtest.RandomArray(r, mem, dt, length+2*i)
 				defer whole.Release()
 				sliced := array.NewSlice(whole, int64(i), int64(i+length))
 				defer sliced.Release()
 				parts = append(parts, sliced)
-				want = append(want, texts(sliced)...)
+				want = append(want, arrowtest.Texts(sliced)...)
 			}
 			// Slices of one array, the later rows first.
 			again := array.NewSlice(parts[3], 20, 45)
@@ -36,14 +37,14 @@ func TestConcatKeepsValuesOfEveryType(t *testing.T) {
 			earlier := array.NewSlice(parts[3], 1, 18)
 			defer earlier.Release()
 			parts = append(parts, again, earlier)
-			want = append(append(want, texts(again)...), texts(earlier)...)
+			want = append(append(want, arrowtest.Texts(again)...), arrowtest.Texts(earlier)...)
 
 			joined, err := concatArrays(mem, parts)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer joined.Release()
-			if diff := cmp.Diff(want, texts(joined)); diff != "" {
+			if diff := cmp.Diff(want, arrowtest.Texts(joined)); diff != "" {
 				t.Errorf("values mismatch (-want +got):\n%s", diff)
 			}
 			if validator, ok := joined.(interface{ ValidateFull() error }); ok {
@@ -59,8 +60,8 @@ func TestConcatKeepsValuesOfEveryType(t *testing.T) {
 }
 
 func TestConcatOfNothingButEmptyPartsIsEmpty(t *testing.T) {
-	for _, dt := range everyType() {
-		mem := newCheckedAllocator(t)
+	for _, dt := range arrowtest.EveryType() {
+		mem := arrowtest.NewAllocator(t)
 		empty := array.MakeFromData(emptyData(dt))
 		joined, err := concatArrays(mem, []arrow.Array{empty, empty})
 		if err != nil {
@@ -74,7 +75,7 @@ func TestConcatOfNothingButEmptyPartsIsEmpty(t *testing.T) {
 }
 
 func TestConcatUnifiesDictionaries(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	dt := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
 	var parts []arrow.Array
 	var want []string
@@ -97,7 +98,7 @@ func TestConcatUnifiesDictionaries(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer joined.Release()
-	if diff := cmp.Diff(want, texts(joined)); diff != "" {
+	if diff := cmp.Diff(want, arrowtest.Texts(joined)); diff != "" {
 		t.Errorf("values mismatch (-want +got):\n%s", diff)
 	}
 	if size := joined.(*array.Dictionary).Dictionary().Len(); size != 60 {
@@ -106,7 +107,7 @@ func TestConcatUnifiesDictionaries(t *testing.T) {
 }
 
 func TestConcatRefusesDictionariesBeyondTheirIndexType(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	dt := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.PrimitiveTypes.Int32}
 	var parts []arrow.Array
 	for i := range 2 {
@@ -127,8 +128,8 @@ func TestConcatRefusesDictionariesBeyondTheirIndexType(t *testing.T) {
 }
 
 func TestConcatOfOneBatchIsThatBatch(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	batch := twoColumns(mem, "a", "b")
+	mem := arrowtest.NewAllocator(t)
+	batch := arrowtest.TwoColumns(mem, "a", "b")
 	defer batch.Release()
 	joined, err := concatBatches(mem, []arrow.RecordBatch{batch})
 	if err != nil {
@@ -141,8 +142,8 @@ func TestConcatOfOneBatchIsThatBatch(t *testing.T) {
 }
 
 func TestConcatRefusesDifferentSchemas(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	batch := twoColumns(mem, "a")
+	mem := arrowtest.NewAllocator(t)
+	batch := arrowtest.TwoColumns(mem, "a")
 	defer batch.Release()
 	fields := batch.Schema().Fields()
 	fields[1].Nullable = false
@@ -160,8 +161,8 @@ func TestConcatRefusesDifferentSchemas(t *testing.T) {
 }
 
 func TestConcatIgnoresSchemaMetadata(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	batch := twoColumns(mem, "a")
+	mem := arrowtest.NewAllocator(t)
+	batch := arrowtest.TwoColumns(mem, "a")
 	defer batch.Release()
 	metadata := arrow.NewMetadata([]string{"k"}, []string{"v"})
 	other := array.NewRecordBatch(arrow.NewSchema(batch.Schema().Fields(), &metadata), batch.Columns(), 1)
@@ -177,7 +178,7 @@ func TestConcatIgnoresSchemaMetadata(t *testing.T) {
 }
 
 func TestConcatAlignsTombstones(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	attach := func(payload arrow.RecordBatch, records ...ConsumedRecord) arrow.RecordBatch {
 		t.Helper()
 		defer payload.Release()
@@ -189,8 +190,8 @@ func TestConcatAlignsTombstones(t *testing.T) {
 		return batch
 	}
 	value := []byte("v")
-	plain := attach(twoColumns(mem, "a"), ConsumedRecord{Value: value, Offset: 1})
-	mixed := attach(twoColumns(mem, "b", "c"), ConsumedRecord{Value: value, Offset: 2}, ConsumedRecord{Offset: 3})
+	plain := attach(arrowtest.TwoColumns(mem, "a"), ConsumedRecord{Value: value, Offset: 1})
+	mixed := attach(arrowtest.TwoColumns(mem, "b", "c"), ConsumedRecord{Value: value, Offset: 2}, ConsumedRecord{Offset: 3})
 	bare := attach(array.NewRecordBatch(arrow.NewSchema(nil, nil), nil, 1), ConsumedRecord{Offset: 4})
 
 	for name, batches := range map[string][]arrow.RecordBatch{

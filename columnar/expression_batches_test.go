@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // randomExpression returns an expression over expressionSchema, which need not
@@ -65,8 +67,8 @@ func randomExpression(r *rand.Rand, depth int) Expression {
 // TestExpressionsDoNotDependOnTheBatch computes expressions on a batch as a whole
 // and on its rows one by one.
 func TestExpressionsDoNotDependOnTheBatch(t *testing.T) {
-	r, mem := newRand(t), newAllocator(t)
-	batch := jsonBatch(t, mem, expressionSchema, append(expressionRows,
+	r, mem := arrowtest.NewRand(t), newAllocator(t)
+	batch := arrowtest.JSONBatch(t, mem, expressionSchema, append(expressionRows,
 		`{"i":0,"j":0,"u":0,"f":0,"s":"7","b":"Yg==","t":true,"d":"0.00","at":"1970-01-01T00:00:00Z","l":[null],"k":"x","g":1e30}`,
 		`{"i":9223372036854775807,"j":-2147483648,"u":1,"f":1e300,"s":"true","t":false,"d":"99999999.99","k":"7"}`)...)
 	compute := func(e Expression, slice arrow.RecordBatch) ([]string, error) {
@@ -78,7 +80,7 @@ func TestExpressionsDoNotDependOnTheBatch(t *testing.T) {
 		result := ctx.Take()[0]
 		defer result.Release()
 		column := result.Column(int(result.NumCols()) - 1)
-		return append(texts(column), column.DataType().String()), nil
+		return append(arrowtest.Texts(column), column.DataType().String()), nil
 	}
 	compared := 0
 	for range 4000 {

@@ -14,10 +14,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
-var expressionSchema = fields(
+var expressionSchema = arrowtest.Fields(
 	"i", int64Type, "j", int32Type, "u", uint64Type, "f", floatType, "s", textType, "b", arrow.BinaryTypes.Binary,
 	"t", arrow.FixedWidthTypes.Boolean, "d", &arrow.Decimal128Type{Precision: 10, Scale: 2}, "at", arrow.FixedWidthTypes.Timestamp_ms,
 	"l", arrow.ListOf(int64Type), "k", &arrow.DictionaryType{IndexType: int8Type, ValueType: textType}, "g", arrow.PrimitiveTypes.Float32, "z", arrow.Null,
@@ -32,7 +33,7 @@ var expressionRows = []string{
 func derive(tb testing.TB, e Expression) ([]string, arrow.DataType, error) {
 	tb.Helper()
 	mem := newAllocator(tb)
-	batch := jsonBatch(tb, mem, expressionSchema, expressionRows...)
+	batch := arrowtest.JSONBatch(tb, mem, expressionSchema, expressionRows...)
 	ctx := &Context{}
 	if err := Derive(mem, e.As("result")).Process(ctx, batch); err != nil {
 		return nil, nil, errors.Join(err, noneForwarded(ctx))
@@ -253,7 +254,7 @@ func TestLiteralIsCopied(t *testing.T) {
 }
 
 func TestFilterWhereAgreesWithFilter(t *testing.T) {
-	r := newRand(t)
+	r := arrowtest.NewRand(t)
 	mem := newAllocator(t)
 	for range 20 {
 		rows := make([]string, r.IntN(200))
@@ -263,7 +264,7 @@ func TestFilterWhereAgreesWithFilter(t *testing.T) {
 				rows[i] = `{"user":"u1"}`
 			}
 		}
-		batch := jsonBatch(t, mem, amountSchema, rows...)
+		batch := arrowtest.JSONBatch(t, mem, amountSchema, rows...)
 		limit := r.Int64N(20) - 10
 		want := processRows(t, Filter(mem, func(batch arrow.RecordBatch, row int) bool {
 			amount := Value(batch.Column(1), row)
@@ -278,7 +279,7 @@ func TestFilterWhereAgreesWithFilter(t *testing.T) {
 
 func TestFilterWhereNeedsABoolean(t *testing.T) {
 	mem := newAllocator(t)
-	batch := jsonBatch(t, mem, amountSchema, `{"user":"a","amount":1}`)
+	batch := arrowtest.JSONBatch(t, mem, amountSchema, `{"user":"a","amount":1}`)
 	if _, err := tryRows(FilterWhere(mem, Column("amount")), batch); err == nil || !strings.Contains(err.Error(), "column `amount`: predicate is not boolean") {
 		t.Errorf("error = %v, want the predicate to be refused", err)
 	}
@@ -296,7 +297,7 @@ func TestFilterWhereNeedsABoolean(t *testing.T) {
 // none, in batches of no row, of one and of several.
 func TestErrorsOfRowsThatDoNotCount(t *testing.T) {
 	mem := newAllocator(t)
-	schema := fields("ok", arrow.FixedWidthTypes.Boolean, "n", int64Type)
+	schema := arrowtest.Fields("ok", arrow.FixedWidthTypes.Boolean, "n", int64Type)
 	good, bad := `{"ok":true,"n":5}`, `{"ok":false,"n":1000}`
 	narrow := Column("n").Cast(arrow.PrimitiveTypes.Int8)
 	constant := Literal(1).Div(0)
@@ -317,7 +318,7 @@ func TestErrorsOfRowsThatDoNotCount(t *testing.T) {
 		"a constant behind Or, some rows": {If(Or(Not(Column("ok")), constant.Equal(1)), 1, 2), []string{bad, bad}, []string{"1", "1"}, false},
 		"a cast of a constant, no row":    {If(Column("ok"), Literal(1000).Cast(arrow.PrimitiveTypes.Int8), 0), nil, []string{}, false},
 	} {
-		rows, err := tryRows(Derive(mem, test.expression.As("result")), jsonBatch(t, mem, schema, test.rows...))
+		rows, err := tryRows(Derive(mem, test.expression.As("result")), arrowtest.JSONBatch(t, mem, schema, test.rows...))
 		if test.fails != (err != nil) {
 			t.Errorf("%s: error = %v; want one: %v", name, err, test.fails)
 			continue

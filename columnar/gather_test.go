@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // rowChoices returns selections of rows in all shapes that kernels tell apart.
@@ -46,12 +48,12 @@ func rowChoices(r *rand.Rand, length int) map[string][]int32 {
 }
 
 func TestGatherKeepsValuesOfEveryType(t *testing.T) {
-	r := newRand(t)
-	for _, dt := range everyType() {
+	r := arrowtest.NewRand(t)
+	for _, dt := range arrowtest.EveryType() {
 		t.Run(dt.String(), func(t *testing.T) {
-			mem := newCheckedAllocator(t)
+			mem := arrowtest.NewAllocator(t)
 			const length = 100
-			whole := randomArray(r, mem, dt, length+20)
+			whole := arrowtest.RandomArray(r, mem, dt, length+20)
 			defer whole.Release()
 			sliced := array.NewSlice(whole, 13, length+13)
 			defer sliced.Release()
@@ -61,7 +63,7 @@ func TestGatherKeepsValuesOfEveryType(t *testing.T) {
 			nested := array.NewStructData(inStruct)
 			defer nested.Release()
 			for name, source := range map[string]arrow.Array{"whole": whole, "sliced": sliced, "field of a sliced struct": nested} {
-				want := texts(source)
+				want := arrowtest.Texts(source)
 				for shape, rows := range rowChoices(r, source.Len()) {
 					taken, err := gatherArray(mem, source, rows)
 					if err != nil {
@@ -84,7 +86,7 @@ func checkTaken(t *testing.T, name string, taken arrow.Array, values []string, r
 			want[i] = values[row]
 		}
 	}
-	got := texts(taken)
+	got := arrowtest.Texts(taken)
 	switch storageType(taken.DataType()).(type) {
 	case *arrow.SparseUnionType, *arrow.DenseUnionType, *arrow.RunEndEncodedType:
 		// These have no validity bitmap of their own: nulls are those of their values.
@@ -114,8 +116,8 @@ func checkTaken(t *testing.T, name string, taken arrow.Array, values []string, r
 }
 
 func TestGatherOfAllRowsReturnsTheInput(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	batch := twoColumns(mem, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
+	mem := arrowtest.NewAllocator(t)
+	batch := arrowtest.TwoColumns(mem, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 	defer batch.Release()
 	rows := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
 	taken, err := gatherBatch(mem, batch, rows)
@@ -137,8 +139,8 @@ func TestGatherOfAllRowsReturnsTheInput(t *testing.T) {
 }
 
 func TestGatherRefusesRowsOutsideTheBatch(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	batch := twoColumns(mem, "a", "b")
+	mem := arrowtest.NewAllocator(t)
+	batch := arrowtest.TwoColumns(mem, "a", "b")
 	defer batch.Release()
 	for _, row := range []int32{2, -2} {
 		_, err := gatherBatch(mem, batch, []int32{0, row})
@@ -150,7 +152,7 @@ func TestGatherRefusesRowsOutsideTheBatch(t *testing.T) {
 }
 
 func TestGatherNamesTheColumnThatGrowsTooLarge(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	builder := array.NewBuilder(mem, arrow.RunEndEncodedOf(arrow.PrimitiveTypes.Int16, arrow.PrimitiveTypes.Int64)).(*array.RunEndEncodedBuilder)
 	defer builder.Release()
 	builder.Append(1)
@@ -164,19 +166,4 @@ func TestGatherNamesTheColumnThatGrowsTooLarge(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `column "runs"`) || !strings.Contains(err.Error(), "32767") {
 		t.Errorf("error %v, want one that names column runs and the limit 32767", err)
 	}
-}
-
-// twoColumns returns a batch of the texts and their positions.
-func twoColumns(mem memory.Allocator, values ...string) arrow.RecordBatch {
-	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "text", Type: arrow.BinaryTypes.String, Nullable: true},
-		{Name: "at", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
-	}, nil)
-	builder := array.NewRecordBuilder(mem, schema)
-	defer builder.Release()
-	for i, value := range values {
-		builder.Field(0).(*array.StringBuilder).Append(value)
-		builder.Field(1).(*array.Int64Builder).Append(int64(i))
-	}
-	return builder.NewRecordBatch()
 }

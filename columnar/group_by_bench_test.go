@@ -12,11 +12,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 const benchRows = 65536
 
-var benchSchema = fields("key", int64Type, "name", textType, "amount", int64Type, TimestampColumn, int64Type)
+var benchSchema = arrowtest.Fields("key", int64Type, "name", textType, "amount", int64Type, TimestampColumn, int64Type)
 
 // benchBatch returns rows whose keys are drawn from that many, in the window
 // of 10 s that begins at start.
@@ -147,7 +149,7 @@ func BenchmarkGroupByNaive(b *testing.B) {
 			batch := benchBatch(r, benchRows, groups, 0)
 			b.ReportAllocs()
 			for b.Loop() {
-				result := array.NewRecordBuilder(memory.DefaultAllocator, fields("key", int64Type, "total", int64Type))
+				result := array.NewRecordBuilder(memory.DefaultAllocator, arrowtest.Fields("key", int64Type, "total", int64Type))
 				for name := range add(batch) {
 					if err := AppendValue(result.Field(0), keys[name]); err != nil {
 						b.Fatal(err)

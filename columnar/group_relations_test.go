@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // groupModel is a windowed group-by on maps: sum, count and latest time per
@@ -108,7 +110,7 @@ func jsonRows(rows []modelRow) []string {
 // TestGroupByAgreesWithAModel runs random batches, commits, rollbacks and
 // restores into fresh operators through every emission.
 func TestGroupByAgreesWithAModel(t *testing.T) {
-	r := newRand(t)
+	r := arrowtest.NewRand(t)
 	const window, grace = 10, 7
 	for _, emit := range []Emission{EmitTable, EmitChanges, EmitFinal} {
 		for range 15 {
@@ -145,11 +147,11 @@ func TestGroupByAgreesWithAModel(t *testing.T) {
 					}
 				default:
 					rows := randomRows(r, &clock)
-					result, err := g.process(jsonBatch(t, mem, eventSchema, jsonRows(rows)...))
+					result, err := g.process(arrowtest.JSONBatch(t, mem, eventSchema, jsonRows(rows)...))
 					if err != nil {
 						t.Fatal(err)
 					}
-					got := rowsOf(result)
+					got := arrowtest.Rows(result)
 					result.Release()
 					want := model.add(rows)[emit]
 					if diff := cmp.Diff(want, got, cmp.Transformer("nonNil", nonNil)); diff != "" {
@@ -182,11 +184,11 @@ func TestGroupsAreCompacted(t *testing.T) {
 				rows = append(rows, modelRow{user: fmt.Sprintf("u%d", i), amount: i, time: round * 10})
 			}
 			rows = append(rows, modelRow{user: "u7", amount: 1, time: round*10 + 5})
-			result, err := g.process(jsonBatch(t, mem, eventSchema, jsonRows(rows)...))
+			result, err := g.process(arrowtest.JSONBatch(t, mem, eventSchema, jsonRows(rows)...))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(model.add(rows)[emit], rowsOf(result), cmp.Transformer("nonNil", nonNil)); diff != "" {
+			if diff := cmp.Diff(model.add(rows)[emit], arrowtest.Rows(result), cmp.Transformer("nonNil", nonNil)); diff != "" {
 				t.Fatalf("emission %d, round %d mismatch (-want +got):\n%s", emit, round, diff)
 			}
 			result.Release()
@@ -194,7 +196,7 @@ func TestGroupsAreCompacted(t *testing.T) {
 				if err := g.rollback(); err != nil {
 					t.Fatal(err)
 				}
-				result, err := g.process(jsonBatch(t, mem, eventSchema, jsonRows(rows)...))
+				result, err := g.process(arrowtest.JSONBatch(t, mem, eventSchema, jsonRows(rows)...))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -42,7 +43,7 @@ func FuzzGroupRestore(f *testing.F) {
 	simple := GroupBy(mem, []string{"k"}, Aggregation{Function: Count, OutputColumn: "n"}, Aggregation{InputColumn: "v", OutputColumn: "s", Function: Max})
 	f.Add(version1(5, [2][]any{{"a"}, {int64(1), nil}}, [2][]any{{[]any{1.5, nil}}, {int64(1), big.NewRat(5, 4)}}))
 	f.Add(version1(5, [2][]any{{map[string]any{"x": true}}, {int64(1), "text"}}))
-	simpleBatch, _, err := array.RecordFromJSON(mem, fields("k", textType, "v", int64Type), strings.NewReader(`[{"k":"a","v":1}]`))
+	simpleBatch, _, err := array.RecordFromJSON(mem, arrowtest.Fields("k", textType, "v", int64Type), strings.NewReader(`[{"k":"a","v":1}]`))
 	if err != nil {
 		f.Fatal(err)
 	}

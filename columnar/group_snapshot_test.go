@@ -15,12 +15,14 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // everyKind is a grouping with keys and aggregates of all kinds that state has.
 func everyKind() (*arrow.Schema, Grouping) {
 	decimals := &arrow.Decimal128Type{Precision: 20, Scale: 2}
-	schema := fields("i", arrow.PrimitiveTypes.Int32, "s", textType, "b", arrow.BinaryTypes.Binary, "f", arrow.PrimitiveTypes.Float64,
+	schema := arrowtest.Fields("i", arrow.PrimitiveTypes.Int32, "s", textType, "b", arrow.BinaryTypes.Binary, "f", arrow.PrimitiveTypes.Float64,
 		"d", decimals, "t", arrow.FixedWidthTypes.Boolean, "u", arrow.PrimitiveTypes.Uint64, "n", arrow.Null, TimestampColumn, int64Type)
 	grouping := Grouping{Keys: []string{"i", "s", "b", "f", "t", "u", "n"}}
 	for _, column := range []string{"i", "f", "d", "u", "n"} {
@@ -47,9 +49,9 @@ func TestSnapshotHoldsEveryKind(t *testing.T) {
 	mem := newAllocator(t)
 	schema, grouping := everyKind()
 	operator := must[*BuiltinOp](t)(NewGroupBy(mem, grouping))
-	batch := jsonBatch(t, mem, schema, everyKindRows[:3]...)
+	batch := arrowtest.JSONBatch(t, mem, schema, everyKindRows[:3]...)
 	processRows(t, operator, batch)
-	processRows(t, operator, jsonBatch(t, mem, schema, everyKindRows[3]))
+	processRows(t, operator, arrowtest.JSONBatch(t, mem, schema, everyKindRows[3]))
 	snapshot := must[[]byte](t)(operator.Snapshot())
 	restored := operator.fresh()
 	if err := restored.Restore(snapshot); err != nil {
@@ -74,7 +76,7 @@ func TestSnapshotOfAnEmptyState(t *testing.T) {
 	if err := restored.Restore(must[[]byte](t)(operator.Snapshot())); err != nil {
 		t.Fatal(err)
 	}
-	batch := jsonBatch(t, mem, amountSchema, `{"user":"a","amount":2}`)
+	batch := arrowtest.JSONBatch(t, mem, amountSchema, `{"user":"a","amount":2}`)
 	if diff := cmp.Diff([]string{"a 2 1"}, processRows(t, restored, batch)); diff != "" {
 		t.Errorf("mismatch (-want +got):\n%s", diff)
 	}
@@ -82,7 +84,7 @@ func TestSnapshotOfAnEmptyState(t *testing.T) {
 
 func TestRestoreRefusesOtherConfigurations(t *testing.T) {
 	mem := newAllocator(t)
-	batch := jsonBatch(t, mem, eventSchema, `{"user":"a","amount":2,"__timestamp":1}`)
+	batch := arrowtest.JSONBatch(t, mem, eventSchema, `{"user":"a","amount":2,"__timestamp":1}`)
 	windowed := func(keys []string, size time.Duration, aggregations ...Aggregation) *BuiltinOp {
 		return must[*BuiltinOp](t)(WindowedGroupBy(mem, keys, size, aggregations...))
 	}
@@ -119,7 +121,7 @@ func TestRestoreRefusesOtherConfigurations(t *testing.T) {
 func TestRestoreIsAllOrNothing(t *testing.T) {
 	mem := newAllocator(t)
 	operator := GroupBy(mem, []string{"user"}, totals()...)
-	batch := jsonBatch(t, mem, amountSchema, `{"user":"a","amount":2}`, `{"user":"b","amount":2}`)
+	batch := arrowtest.JSONBatch(t, mem, amountSchema, `{"user":"a","amount":2}`, `{"user":"b","amount":2}`)
 	processRows(t, operator, batch)
 	snapshot := must[[]byte](t)(operator.Snapshot())
 	if err := operator.Restore(nil); err == nil || !strings.Contains(err.Error(), "cannot restore groupBy state: unsupported snapshot") {
@@ -148,7 +150,7 @@ func TestRestoreIsAllOrNothing(t *testing.T) {
 func TestRestoreRefusesGroupsThatCannotBe(t *testing.T) {
 	mem := newAllocator(t)
 	operator := must[*BuiltinOp](t)(WindowedGroupBy(mem, []string{"k"}, time.Second, countRows()...))
-	processRows(t, operator, jsonBatch(t, mem, fields("k", int64Type, TimestampColumn, int64Type), `{"k":1,"__timestamp":1}`, `{"k":2,"__timestamp":1}`))
+	processRows(t, operator, arrowtest.JSONBatch(t, mem, arrowtest.Fields("k", int64Type, TimestampColumn, int64Type), `{"k":1,"__timestamp":1}`, `{"k":2,"__timestamp":1}`))
 	for name, test := range map[string]struct {
 		change func(*groupState)
 		want   string
@@ -170,7 +172,7 @@ func TestRestoreRefusesGroupsThatCannotBe(t *testing.T) {
 	}
 	limited := must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{Keys: []string{"k"}, MaxGroups: 1}))
 	free := must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{Keys: []string{"k"}}))
-	batch := jsonBatch(t, mem, fields("k", int64Type), `{"k":1}`, `{"k":2}`)
+	batch := arrowtest.JSONBatch(t, mem, arrowtest.Fields("k", int64Type), `{"k":1}`, `{"k":2}`)
 	processRows(t, free, batch)
 	var limit *StateLimitError
 	if err := limited.Restore(must[[]byte](t)(free.Snapshot())); !errors.As(err, &limit) || limit.Limit != 1 {
@@ -179,7 +181,7 @@ func TestRestoreRefusesGroupsThatCannotBe(t *testing.T) {
 	if _, err := tryRows(limited, batch); !errors.As(err, &limit) || limit.Limit != 1 {
 		t.Errorf("process beyond the limit = %v, want a StateLimitError", err)
 	}
-	if diff := cmp.Diff([]string{"2 (null)"}, processRows(t, limited, jsonBatch(t, mem, fields("k", int64Type), `{"k":2}`))); diff != "" {
+	if diff := cmp.Diff([]string{"2 (null)"}, processRows(t, limited, arrowtest.JSONBatch(t, mem, arrowtest.Fields("k", int64Type), `{"k":2}`))); diff != "" {
 		t.Errorf("state behind the limit mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -215,7 +217,7 @@ func version1(streamTime int64, rows ...[2][]any) []byte {
 func TestVersion1IsRead(t *testing.T) {
 	mem := newAllocator(t)
 	decimals := &arrow.Decimal128Type{Precision: 20, Scale: 2}
-	schema := fields("k", textType, "i", int64Type, "f", arrow.PrimitiveTypes.Float64, "d", decimals, "s", textType, "n", int64Type)
+	schema := arrowtest.Fields("k", textType, "i", int64Type, "f", arrow.PrimitiveTypes.Float64, "d", decimals, "s", textType, "n", int64Type)
 	var aggregations []Aggregation
 	for i, function := range []AggregateFunction{Count, Sum, Sum, Sum, Min, Max, Max, Min, Sum} {
 		aggregations = append(aggregations, Aggregation{
@@ -230,7 +232,7 @@ func TestVersion1IsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := jsonBatch(t, mem, schema, `{"k":"a","i":1,"f":1,"d":"0.25","s":"z","n":4}`, `{"i":5,"f":5,"d":"5.00","s":"y"}`)
+	batch := arrowtest.JSONBatch(t, mem, schema, `{"k":"a","i":1,"f":1,"d":"0.25","s":"z","n":4}`, `{"i":5,"f":5,"d":"5.00","s":"y"}`)
 	want := []string{"a 3 8 2.5 2.75 -3 2.5 0.25 m 4", "(null) 2 5 5 5 5 5 5 y (null)"}
 	if diff := cmp.Diff(want, processRows(t, operator, batch)); diff != "" {
 		t.Errorf("mismatch (-want +got):\n%s", diff)
@@ -288,11 +290,11 @@ func TestSnapshotBytes(t *testing.T) {
 	mem := newAllocator(t)
 	schema, grouping := everyKind()
 	every := must[*BuiltinOp](t)(NewGroupBy(mem, grouping))
-	processRows(t, every, jsonBatch(t, mem, schema, everyKindRows...))
+	processRows(t, every, arrowtest.JSONBatch(t, mem, schema, everyKindRows...))
 	windowed := must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{
 		Keys: []string{"user"}, Aggregations: totals(), Window: 10 * time.Millisecond, Emit: EmitFinal,
 	}))
-	processRows(t, windowed, jsonBatch(t, mem, eventSchema, `{"user":"a","amount":2,"__timestamp":1}`, `{"user":"bb","amount":2,"__timestamp":12}`,
+	processRows(t, windowed, arrowtest.JSONBatch(t, mem, eventSchema, `{"user":"a","amount":2,"__timestamp":1}`, `{"user":"bb","amount":2,"__timestamp":12}`,
 		`{"amount":2,"__timestamp":13}`, `{"user":"ccc","amount":7,"__timestamp":25}`, `{"user":"bb","amount":-9,"__timestamp":26}`))
 	for name, test := range map[string]struct {
 		operator *BuiltinOp

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // joinModel is a join in nested loops over everything that has come.
@@ -77,7 +79,7 @@ func joinedPairs(t *testing.T, join *joinState, batches [2][]modelRow) []string 
 	var flows [2][]flow
 	for side, rows := range batches {
 		if len(rows) > 0 {
-			flows[side] = []flow{{batch: jsonBatch(t, newAllocator(t), eventSchema, joinJSON(rows)...)}}
+			flows[side] = []flow{{batch: arrowtest.JSONBatch(t, newAllocator(t), eventSchema, joinJSON(rows)...)}}
 		}
 	}
 	results, err := join.process(flows[0], flows[1])
@@ -92,7 +94,7 @@ func joinedPairs(t *testing.T, join *joinState, batches [2][]modelRow) []string 
 			t.Fatal(err)
 		}
 		payload := PayloadBatch(narrow)
-		pairs = append(pairs, rowsOf(payload)...)
+		pairs = append(pairs, arrowtest.Rows(payload)...)
 		payload.Release()
 		narrow.Release()
 	}
@@ -102,7 +104,7 @@ func joinedPairs(t *testing.T, join *joinState, batches [2][]modelRow) []string 
 // TestJoinAgreesWithAModel runs random batches, commits, rollbacks and restores
 // into fresh joins, with rows in order and out of order.
 func TestJoinAgreesWithAModel(t *testing.T) {
-	r := newRand(t)
+	r := arrowtest.NewRand(t)
 	for _, disorder := range []int64{0, 15} {
 		for range 20 {
 			window := r.Int64N(12)
@@ -155,7 +157,7 @@ func TestJoinAgreesWithAModel(t *testing.T) {
 // TestJoinOfRowsInOrderIsComplete delivers two branches in every kind of split
 // and interleaving, one far ahead of the other among them.
 func TestJoinOfRowsInOrderIsComplete(t *testing.T) {
-	r := newRand(t)
+	r := arrowtest.NewRand(t)
 	var all [2][]modelRow
 	for side := range all {
 		clock := int64(0)
@@ -193,7 +195,7 @@ func TestJoinOfRowsInOrderIsComplete(t *testing.T) {
 }
 
 func TestJoinDropsRowsThatFindNoPartner(t *testing.T) {
-	r := newRand(t)
+	r := arrowtest.NewRand(t)
 	const window = 20
 	join := newJoinState(Join{LeftKey: "user", RightKey: "user", Window: window * time.Millisecond}, newAllocator(t))
 	model := &joinModel{window: window, times: [2]int64{noTime, noTime}}
@@ -222,7 +224,7 @@ func TestJoinDropsRowsThatFindNoPartner(t *testing.T) {
 func TestJoinSmallBatchesAreMerged(t *testing.T) {
 	mem := newAllocator(t)
 	join := newJoinState(Join{LeftKey: "user", RightKey: "user", Window: time.Hour}, mem)
-	batch := jsonBatch(t, mem, eventSchema, `{"user":"a","amount":1,"__timestamp":1}`)
+	batch := arrowtest.JSONBatch(t, mem, eventSchema, `{"user":"a","amount":1,"__timestamp":1}`)
 	for range 500 {
 		if _, err := join.process([]flow{{batch: batch}}, nil); err != nil {
 			t.Fatal(err)

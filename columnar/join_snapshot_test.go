@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 func filledJoin(t *testing.T, spec Join) *joinState {
 	t.Helper()
 	mem := newAllocator(t)
 	join := newJoinState(spec, mem)
-	left := jsonBatch(t, mem, eventSchema, `{"user":"a","amount":1,"__timestamp":1}`, `{"user":"b","amount":2,"__timestamp":50}`)
-	right := jsonBatch(t, mem, eventSchema, `{"user":"c","amount":3,"__timestamp":40}`)
+	left := arrowtest.JSONBatch(t, mem, eventSchema, `{"user":"a","amount":1,"__timestamp":1}`, `{"user":"b","amount":2,"__timestamp":50}`)
+	right := arrowtest.JSONBatch(t, mem, eventSchema, `{"user":"c","amount":3,"__timestamp":40}`)
 	if _, err := join.process([]flow{{batch: left}}, []flow{{batch: right}}); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +108,7 @@ func joinVersion1(t *testing.T, left, right string) []byte {
 			data = binary.BigEndian.AppendUint32(data, 0)
 			continue
 		}
-		stream := must[[]byte](t)(NewIPCSerde(stateMemory).Serialize("", jsonBatch(t, newAllocator(t), eventSchema, row)))
+		stream := must[[]byte](t)(NewIPCSerde(stateMemory).Serialize("", arrowtest.JSONBatch(t, newAllocator(t), eventSchema, row)))
 		data = binary.BigEndian.AppendUint32(data, 1)
 		data = binary.BigEndian.AppendUint64(data, 5)
 		data = binary.BigEndian.AppendUint32(data, uint32(len(stream)))

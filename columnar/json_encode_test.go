@@ -14,6 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // encodeColumn returns the values that a codec writes for a column "v".
@@ -36,14 +38,14 @@ func encodeColumn(t *testing.T, mem memory.Allocator, column arrow.Array, option
 }
 
 func TestJSONRoundTripsRandomValues(t *testing.T) {
-	r := newRand(t)
-	for _, dt := range everyType() {
+	r := arrowtest.NewRand(t)
+	for _, dt := range arrowtest.EveryType() {
 		if _, err := NewJSONCodec(memory.DefaultAllocator, oneField(dt)); err != nil {
 			continue // only written, not read
 		}
 		t.Run(dt.String(), func(t *testing.T) {
-			mem := newCheckedAllocator(t)
-			whole := randomArray(r, mem, dt, 120)
+			mem := arrowtest.NewAllocator(t)
+			whole := arrowtest.RandomArray(r, mem, dt, 120)
 			defer whole.Release()
 			column := array.NewSlice(whole, 7, 107)
 			defer column.Release()
@@ -59,7 +61,7 @@ func TestJSONRoundTripsRandomValues(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer batch.Release()
-			if diff := cmp.Diff(texts(column), texts(batch.Column(0))); diff != "" {
+			if diff := cmp.Diff(arrowtest.Texts(column), arrowtest.Texts(batch.Column(0))); diff != "" {
 				t.Errorf("values mismatch (-want +got):\n%s", diff)
 			}
 		})
@@ -67,7 +69,7 @@ func TestJSONRoundTripsRandomValues(t *testing.T) {
 }
 
 func TestJSONWritesShortestFloats(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	builder := array.NewFloat64Builder(mem)
 	defer builder.Release()
 	builder.AppendValues([]float64{0.1, 1e21, 123456789, 1e-7, math.Copysign(0, -1), 5e-324}, nil)
@@ -83,7 +85,7 @@ func TestJSONWritesShortestFloats(t *testing.T) {
 }
 
 func TestJSONEscapesText(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	builder := array.NewStringBuilder(mem)
 	defer builder.Release()
 	builder.AppendValues([]string{"", "a\"b\\c/d", "\x00\x1f\n\r\t\x7f", "plain text that is longer than a word", "\u00e9\u2028\U0001F600 <&>"}, nil)
@@ -100,7 +102,7 @@ func TestJSONEscapesText(t *testing.T) {
 }
 
 func TestJSONRefusesValuesWithoutForm(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	raw := arrow.NewMetadata([]string{"krabka.json"}, []string{"true"})
 	float := func(v float64) func(array.Builder) {
 		return func(b array.Builder) { b.(*array.Float64Builder).Append(v) }
@@ -136,7 +138,7 @@ func TestJSONRefusesValuesWithoutForm(t *testing.T) {
 		batch.Release()
 		builder.Release()
 	}
-	interval := randomArray(newRand(t), mem, arrow.FixedWidthTypes.MonthInterval, 1)
+	interval := arrowtest.RandomArray(arrowtest.NewRand(t), mem, arrow.FixedWidthTypes.MonthInterval, 1)
 	defer interval.Release()
 	_, err := encodeColumn(t, mem, interval)
 	if want := "columnar: column `v`: Arrow type month_interval has no JSON form"; err == nil || err.Error() != want {
@@ -145,7 +147,7 @@ func TestJSONRefusesValuesWithoutForm(t *testing.T) {
 }
 
 func TestWithJSONEpochTimesWritesNumbers(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	schema := arrow.NewSchema([]arrow.Field{
 		{Name: "a", Type: arrow.FixedWidthTypes.Date32}, {Name: "b", Type: arrow.FixedWidthTypes.Date64},
 		{Name: "c", Type: arrow.FixedWidthTypes.Time32ms}, {Name: "d", Type: arrow.FixedWidthTypes.Time64ns},
@@ -176,7 +178,7 @@ func TestWithJSONEpochTimesWritesNumbers(t *testing.T) {
 }
 
 func TestWithJSONKeyMakesKeysOfColumns(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := newTestJSONCodec(t, mem, arrow.NewSchema([]arrow.Field{
 		{Name: "user", Type: arrow.BinaryTypes.String, Nullable: true},
 		{Name: "__key", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
@@ -210,7 +212,7 @@ func TestWithJSONKeyMakesKeysOfColumns(t *testing.T) {
 }
 
 func TestJSONEncodeSharesNoMemoryWithTheBatch(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	codec := newTestJSONCodec(t, mem, oneField(arrow.BinaryTypes.String))
 	input := jsonRecords(`{"v":"text"}`)
 	batch, err := codec.Decode("in", input)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 func TestJSONSchemaFields(t *testing.T) {
@@ -79,7 +81,7 @@ func TestBrokenJSONSchemas(t *testing.T) {
 }
 
 func TestJSONBridgeFromJSONSchema(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	type order struct {
 		ID   *string  `json:"id"`
 		Sum  *float64 `json:"sum"`

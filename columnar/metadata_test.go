@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
@@ -24,8 +25,8 @@ func fieldNames(schema *arrow.Schema) []string {
 }
 
 func TestAttachMetadataAppendsFiveColumns(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	payload := twoColumns(mem, "a", "b", "c")
+	mem := arrowtest.NewAllocator(t)
+	payload := arrowtest.TwoColumns(mem, "a", "b", "c")
 	defer payload.Release()
 	batch, err := AttachMetadata(mem, payload, []ConsumedRecord{
 		{Key: []byte("k"), Value: []byte{}, Timestamp: 10, Partition: 3, Offset: 7},
@@ -48,7 +49,7 @@ func TestAttachMetadataAppendsFiveColumns(t *testing.T) {
 	}
 	var got [][]string
 	for _, column := range batch.Columns()[2:] {
-		got = append(got, texts(column))
+		got = append(got, arrowtest.Texts(column))
 	}
 	wantValues := [][]string{
 		{"aw==", "(null)", ""},
@@ -71,7 +72,7 @@ func TestAttachMetadataAppendsFiveColumns(t *testing.T) {
 }
 
 func TestAttachMetadataKeepsSchemaMetadata(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	metadata := arrow.NewMetadata([]string{"origin"}, []string{"lab"})
 	payload := array.NewRecordBatch(arrow.NewSchema(nil, &metadata), nil, 1)
 	defer payload.Release()
@@ -86,8 +87,8 @@ func TestAttachMetadataKeepsSchemaMetadata(t *testing.T) {
 }
 
 func TestAttachMetadataRefusesWhatDoesNotFit(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	payload := twoColumns(mem, "a")
+	mem := arrowtest.NewAllocator(t)
+	payload := arrowtest.TwoColumns(mem, "a")
 	defer payload.Release()
 	for name, test := range map[string]struct {
 		records []ConsumedRecord
@@ -104,14 +105,14 @@ func TestAttachMetadataRefusesWhatDoesNotFit(t *testing.T) {
 }
 
 func TestReservedPayloadNamesRoundTrip(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	if got := PayloadColumn("__key"); got != "__payload___key" {
 		t.Errorf("PayloadColumn(__key) = %q", got)
 	}
 	if got := PayloadColumn("user"); got != "user" {
 		t.Errorf("PayloadColumn(user) = %q", got)
 	}
-	column := randomArray(newRand(t), mem, arrow.PrimitiveTypes.Int64, 1)
+	column := arrowtest.RandomArray(arrowtest.NewRand(t), mem, arrow.PrimitiveTypes.Int64, 1)
 	defer column.Release()
 	field := func(name string, pairs ...string) arrow.Field {
 		metadata := map[string]string{}
@@ -164,14 +165,14 @@ func TestReservedPayloadNameWithoutCollisionIsPlain(t *testing.T) {
 }
 
 func TestRowMetadataReturnsWhatWasAttached(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	records := []ConsumedRecord{
 		{Key: []byte("k"), Value: []byte{}, Timestamp: 10, Headers: []RecordHeader{{"a", []byte("b")}}},
 		{Key: []byte("k"), Timestamp: 10, Headers: []RecordHeader{{"a", []byte("b")}}},
 		{Value: []byte{}, Headers: []RecordHeader{{"a", nil}, {"a", []byte{}}}},
 		{Key: []byte{}, Value: []byte{}, Timestamp: 3},
 	}
-	payload := twoColumns(mem, "a", "b", "c", "d")
+	payload := arrowtest.TwoColumns(mem, "a", "b", "c", "d")
 	defer payload.Release()
 	batch, err := AttachMetadata(mem, payload, records)
 	if err != nil {
@@ -201,8 +202,8 @@ func TestRowMetadataReturnsWhatWasAttached(t *testing.T) {
 }
 
 func TestRowMetadataOfOtherColumnsIsNull(t *testing.T) {
-	mem := newCheckedAllocator(t)
-	column := randomArray(newRand(t), mem, arrow.PrimitiveTypes.Float64, 1)
+	mem := arrowtest.NewAllocator(t)
+	column := arrowtest.RandomArray(arrowtest.NewRand(t), mem, arrow.PrimitiveTypes.Float64, 1)
 	defer column.Release()
 	fields := make([]arrow.Field, 0, 6)
 	for _, field := range metacols.Fields(true) {
@@ -210,7 +211,7 @@ func TestRowMetadataOfOtherColumnsIsNull(t *testing.T) {
 	}
 	odd := array.NewRecordBatch(arrow.NewSchema(fields, nil), []arrow.Array{column, column, column, column, column, column}, 1)
 	defer odd.Release()
-	none := twoColumns(mem, "a")
+	none := arrowtest.TwoColumns(mem, "a")
 	defer none.Release()
 	for _, batch := range []arrow.RecordBatch{odd, none} {
 		metadata := NewRowMetadata(batch)
@@ -228,7 +229,7 @@ func TestRowMetadataOfOtherColumnsIsNull(t *testing.T) {
 }
 
 func TestMalformedHeadersAtASinkAreAnError(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	builder := array.NewBinaryBuilder(mem, arrow.BinaryTypes.Binary)
 	defer builder.Release()
 	builder.Append([]byte{0, 0, 0, 0})
@@ -249,7 +250,7 @@ func TestMalformedHeadersAtASinkAreAnError(t *testing.T) {
 }
 
 func TestRecordRunsTellNullFromEmpty(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	value := []byte{}
 	records := []ConsumedRecord{
 		{Value: value}, {Value: value}, // null key

@@ -11,6 +11,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // processed runs an operator on a batch; the result is released when the test
@@ -42,15 +44,15 @@ func decoded(tb testing.TB, values ...string) arrow.RecordBatch {
 }
 
 func TestFilterKeepsColumnsOfEveryType(t *testing.T) {
-	r := newRand(t)
+	r := arrowtest.NewRand(t)
 	mem := newAllocator(t)
-	for _, dt := range everyType() {
-		arr := randomArray(r, mem, dt, 40)
-		batch := array.NewRecordBatch(fields("c", dt), []arrow.Array{arr}, int64(arr.Len()))
+	for _, dt := range arrowtest.EveryType() {
+		arr := arrowtest.RandomArray(r, mem, dt, 40)
+		batch := array.NewRecordBatch(arrowtest.Fields("c", dt), []arrow.Array{arr}, int64(arr.Len()))
 		keep := func(_ arrow.RecordBatch, row int) bool { return row%3 == 1 }
 		result := processed(t, Filter(mem, keep), batch)
-		want := texts(arr)
-		for i, got := range texts(result.Column(0)) {
+		want := arrowtest.Texts(arr)
+		for i, got := range arrowtest.Texts(result.Column(0)) {
 			if got != want[i*3+1] {
 				t.Errorf("%s: row %d = %s, want %s", dt, i, got, want[i*3+1])
 			}
@@ -101,8 +103,8 @@ func TestSelectPutsMetadataBehind(t *testing.T) {
 func TestSelectFollowsASchemaChange(t *testing.T) {
 	mem := newAllocator(t)
 	operator := Select(mem, "b")
-	first := jsonBatch(t, mem, fields("a", int64Type, "b", int64Type), `{"a":1,"b":2}`)
-	second := jsonBatch(t, mem, fields("b", textType, "a", int64Type), `{"a":1,"b":"x"}`)
+	first := arrowtest.JSONBatch(t, mem, arrowtest.Fields("a", int64Type, "b", int64Type), `{"a":1,"b":2}`)
+	second := arrowtest.JSONBatch(t, mem, arrowtest.Fields("b", textType, "a", int64Type), `{"a":1,"b":"x"}`)
 	got := append(processRows(t, operator, first), processRows(t, operator, second)...)
 	if diff := cmp.Diff([]string{"2", "x"}, got); diff != "" {
 		t.Errorf("rows mismatch (-want +got):\n%s", diff)
@@ -113,7 +115,7 @@ func TestOperatorsKeepSchemaMetadata(t *testing.T) {
 	mem := newAllocator(t)
 	metadata := arrow.NewMetadata([]string{"origin"}, []string{"here"})
 	schema := arrow.NewSchema(amountSchema.Fields(), &metadata)
-	batch := jsonBatch(t, mem, schema, `{"user":"a","amount":1}`)
+	batch := arrowtest.JSONBatch(t, mem, schema, `{"user":"a","amount":1}`)
 	for name, operator := range map[string]*BuiltinOp{
 		"filter": Filter(mem, keepAll), "select": Select(mem, "user"), "derive": Derive(mem, Literal(1).As("one")),
 	} {
@@ -206,7 +208,7 @@ func TestWithColumnsErrors(t *testing.T) {
 
 func TestDeriveSeesTheInput(t *testing.T) {
 	mem := newAllocator(t)
-	batch := jsonBatch(t, mem, amountSchema, `{"user":"a","amount":5}`)
+	batch := arrowtest.JSONBatch(t, mem, amountSchema, `{"user":"a","amount":5}`)
 	operator := Derive(mem, Column("amount").Mul(2).As("amount"), Column("amount").Add(1).As("next"), Column("user").As("name"))
 	if diff := cmp.Diff([]string{"a 10 6 a"}, processRows(t, operator, batch)); diff != "" {
 		t.Errorf("rows mismatch (-want +got):\n%s", diff)
@@ -280,8 +282,8 @@ func (recordCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, e
 // without it.
 func TestTombstonesInExpressions(t *testing.T) {
 	mem := newAllocator(t)
-	with := fields("n", int64Type, TombstoneColumn, arrow.FixedWidthTypes.Boolean)
-	without := fields("n", int64Type)
+	with := arrowtest.Fields("n", int64Type, TombstoneColumn, arrow.FixedWidthTypes.Boolean)
+	without := arrowtest.Fields("n", int64Type)
 	deleted := Column(TombstoneColumn)
 	derived := func() *BuiltinOp {
 		return Derive(mem, deleted.As("deleted"), deleted.Cast(textType).As("text"), If(deleted, 0, Column("n")).As("left"))
@@ -305,11 +307,11 @@ func TestTombstonesInExpressions(t *testing.T) {
 		"selected where there is one": {with, []string{`{"__tombstone":true}`}, Select(mem, TombstoneColumn, "n"), []string{"true (null)"}},
 	} {
 		// The other schema comes first: nothing of it may stay.
-		other := jsonBatch(t, mem, map[bool]*arrow.Schema{true: without, false: with}[test.schema == with], `{"n":9}`)
+		other := arrowtest.JSONBatch(t, mem, map[bool]*arrow.Schema{true: without, false: with}[test.schema == with], `{"n":9}`)
 		if _, err := tryRows(test.operator, other); err != nil {
 			t.Errorf("%s: the other schema: %v", name, err)
 		}
-		got, err := tryRows(test.operator, jsonBatch(t, mem, test.schema, test.rows...))
+		got, err := tryRows(test.operator, arrowtest.JSONBatch(t, mem, test.schema, test.rows...))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

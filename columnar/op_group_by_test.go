@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -26,16 +27,16 @@ func totals() []Aggregation {
 
 func TestGroupByKeepsGroupsInOrderOfAppearance(t *testing.T) {
 	mem := newAllocator(t)
-	first := jsonBatch(t, mem, amountSchema, `{"user":"a","amount":5}`, `{"user":"b","amount":9}`, `{"user":"a","amount":3}`)
+	first := arrowtest.JSONBatch(t, mem, amountSchema, `{"user":"a","amount":5}`, `{"user":"b","amount":9}`, `{"user":"a","amount":3}`)
 	operator := GroupBy(mem, []string{"user"}, totals()...)
 	if diff := cmp.Diff([]string{"a 8 2", "b 9 1"}, processRows(t, operator, first)); diff != "" {
 		t.Errorf("first batch mismatch (-want +got):\n%s", diff)
 	}
-	second := jsonBatch(t, mem, amountSchema, `{"user":"c","amount":null}`, `{"user":"a","amount":-1}`)
+	second := arrowtest.JSONBatch(t, mem, amountSchema, `{"user":"c","amount":null}`, `{"user":"a","amount":-1}`)
 	if diff := cmp.Diff([]string{"a 7 3", "b 9 1", "c (null) 1"}, processRows(t, operator, second)); diff != "" {
 		t.Errorf("second batch mismatch (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"a 7 3", "b 9 1", "c (null) 1"}, processRows(t, operator, jsonBatch(t, mem, amountSchema))); diff != "" {
+	if diff := cmp.Diff([]string{"a 7 3", "b 9 1", "c (null) 1"}, processRows(t, operator, arrowtest.JSONBatch(t, mem, amountSchema))); diff != "" {
 		t.Errorf("empty batch mismatch (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"a -1 1", "c (null) 1"}, sortedCopy(processRows(t, operator.fresh(), second))); diff != "" {
@@ -50,7 +51,7 @@ func TestGroupByOutputSchema(t *testing.T) {
 		{Name: "v", Type: arrow.PrimitiveTypes.Int8, Nullable: true},
 		{Name: TimestampColumn, Type: int64Type, Nullable: true},
 	}, nil)
-	batch := jsonBatch(t, mem, schema, `{"k":1,"v":2,"__timestamp":7}`)
+	batch := arrowtest.JSONBatch(t, mem, schema, `{"k":1,"v":2,"__timestamp":7}`)
 	aggregations := []Aggregation{
 		{InputColumn: "v", OutputColumn: "n", Function: Count},
 		{InputColumn: "v", OutputColumn: "s", Function: Sum},
@@ -129,7 +130,7 @@ func TestGroupByReportsWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: error = %v, want %q", name, err, test.want)
 		}
 	}
-	batch := jsonBatch(t, mem, amountSchema)
+	batch := arrowtest.JSONBatch(t, mem, amountSchema)
 	if err := GroupBy(mem, nil).Process(&Context{}, batch); err == nil || !strings.Contains(err.Error(), "groupBy requires at least one key column") {
 		t.Errorf("error = %v, want keys to be required", err)
 	}
@@ -137,9 +138,9 @@ func TestGroupByReportsWhatIsWrong(t *testing.T) {
 
 func TestGroupByColumnErrors(t *testing.T) {
 	mem := newAllocator(t)
-	schema := fields("user", textType, "amount", int64Type, "data", arrow.BinaryTypes.Binary, "list", arrow.ListOf(int64Type),
+	schema := arrowtest.Fields("user", textType, "amount", int64Type, "data", arrow.BinaryTypes.Binary, "list", arrow.ListOf(int64Type),
 		"flag", arrow.FixedWidthTypes.Boolean, TimestampColumn, int64Type)
-	batch := jsonBatch(t, mem, schema, `{"user":"12","amount":1,"data":"AA==","list":[1],"flag":true,"__timestamp":null}`, `{"user":"x"}`)
+	batch := arrowtest.JSONBatch(t, mem, schema, `{"user":"12","amount":1,"data":"AA==","list":[1],"flag":true,"__timestamp":null}`, `{"user":"x"}`)
 	windowed := must[*BuiltinOp](t)(WindowedGroupBy(mem, []string{"user"}, time.Second))
 	for name, test := range map[string]struct {
 		operator *BuiltinOp
@@ -155,7 +156,7 @@ func TestGroupByColumnErrors(t *testing.T) {
 		"least list":      {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "list", OutputColumn: "s", Function: Min}), batch, "list", namedcols.NoRow, "cannot compare list"},
 		"sum of booleans": {GroupBy(mem, []string{"user"}, Aggregation{InputColumn: "flag", OutputColumn: "s", Function: Sum}), batch, "s", namedcols.NoRow, "boolean"},
 		"null time":       {windowed, batch, TimestampColumn, 0, "event timestamp is null at row 0"},
-		"no time":         {windowed, jsonBatch(t, mem, amountSchema), TimestampColumn, namedcols.NoRow, "Arrow column does not exist: __timestamp"},
+		"no time":         {windowed, arrowtest.JSONBatch(t, mem, amountSchema), TimestampColumn, namedcols.NoRow, "Arrow column does not exist: __timestamp"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := tryRows(test.operator, test.batch)
@@ -168,7 +169,7 @@ func TestGroupByColumnErrors(t *testing.T) {
 			}
 		})
 	}
-	taken := jsonBatch(t, mem, fields("k", int64Type, WindowStartColumn, int64Type, TimestampColumn, int64Type))
+	taken := arrowtest.JSONBatch(t, mem, arrowtest.Fields("k", int64Type, WindowStartColumn, int64Type, TimestampColumn, int64Type))
 	operator := must[*BuiltinOp](t)(WindowedGroupBy(mem, []string{"k"}, time.Second))
 	if _, err := tryRows(operator, taken); err == nil || !strings.Contains(err.Error(), "window output column already exists") {
 		t.Errorf("error = %v, want the window column to be in the way", err)
@@ -180,23 +181,23 @@ func TestSumOverflow(t *testing.T) {
 	row := func(amount int64) string { return fmt.Sprintf(`{"user":"a","amount":%d}`, amount) }
 	operator := GroupBy(mem, []string{"user"}, totals()...)
 	want := []string{fmt.Sprintf("a %d 1", int64(math.MaxInt64))}
-	if diff := cmp.Diff(want, processRows(t, operator, jsonBatch(t, mem, amountSchema, row(math.MaxInt64)))); diff != "" {
+	if diff := cmp.Diff(want, processRows(t, operator, arrowtest.JSONBatch(t, mem, amountSchema, row(math.MaxInt64)))); diff != "" {
 		t.Errorf("mismatch (-want +got):\n%s", diff)
 	}
-	_, err := tryRows(operator, jsonBatch(t, mem, amountSchema, row(1)))
+	_, err := tryRows(operator, arrowtest.JSONBatch(t, mem, amountSchema, row(1)))
 	if err == nil || !strings.Contains(err.Error(), "overflow") || !strings.Contains(err.Error(), "`total`") {
 		t.Errorf("error = %v, want an overflow of total", err)
 	}
 	// The failed batch has not happened, and the sum may leave the range in
 	// between.
 	want = []string{fmt.Sprintf("a %d 5", int64(math.MaxInt64))}
-	transient := jsonBatch(t, mem, amountSchema, row(math.MaxInt64), row(math.MaxInt64), row(-math.MaxInt64), row(-math.MaxInt64))
+	transient := arrowtest.JSONBatch(t, mem, amountSchema, row(math.MaxInt64), row(math.MaxInt64), row(-math.MaxInt64), row(-math.MaxInt64))
 	if diff := cmp.Diff(want, processRows(t, operator, transient)); diff != "" {
 		t.Errorf("transient overflow mismatch (-want +got):\n%s", diff)
 	}
 
-	narrow := fields("k", int64Type, "v", arrow.PrimitiveTypes.Int8, "u", arrow.PrimitiveTypes.Uint64)
-	batch := jsonBatch(t, mem, narrow, `{"k":1,"v":100,"u":18446744073709551615}`, `{"k":1,"v":28,"u":0}`)
+	narrow := arrowtest.Fields("k", int64Type, "v", arrow.PrimitiveTypes.Int8, "u", arrow.PrimitiveTypes.Uint64)
+	batch := arrowtest.JSONBatch(t, mem, narrow, `{"k":1,"v":100,"u":18446744073709551615}`, `{"k":1,"v":28,"u":0}`)
 	if _, err := tryRows(GroupBy(mem, []string{"k"}, Aggregation{InputColumn: "v", OutputColumn: "s", Function: Sum}), batch); err == nil || !strings.Contains(err.Error(), "integer overflow: 128 does not fit int8") {
 		t.Errorf("error = %v, want 128 not to fit", err)
 	}
@@ -214,7 +215,7 @@ func TestSumOverflow(t *testing.T) {
 func TestCountOverflow(t *testing.T) {
 	mem := newAllocator(t)
 	operator := GroupBy(mem, []string{"user"}, Aggregation{Function: Count, OutputColumn: "n"})
-	batch := jsonBatch(t, mem, amountSchema, `{"user":"a"}`)
+	batch := arrowtest.JSONBatch(t, mem, amountSchema, `{"user":"a"}`)
 	processRows(t, operator, batch)
 	g, _ := operator.groupBy()
 	*g.state.aggregates[0].(*countState).word(0, 0) = math.MaxInt64
@@ -263,7 +264,7 @@ func TestAggregatesOfEveryKind(t *testing.T) {
 			{InputColumn: "v", OutputColumn: "m", Function: Min, OutputType: textType}}, "7 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			schema := fields("k", int64Type, "v", test.dt)
+			schema := arrowtest.Fields("k", int64Type, "v", test.dt)
 			// In one batch, and in one batch per value.
 			var rows []string
 			for _, value := range test.values {
@@ -271,13 +272,13 @@ func TestAggregatesOfEveryKind(t *testing.T) {
 			}
 			operator := GroupBy(mem, []string{"k"}, test.aggregations...)
 			want := []string{"1 " + test.want}
-			if diff := cmp.Diff(want, processRows(t, operator, jsonBatch(t, mem, schema, rows...))); diff != "" {
+			if diff := cmp.Diff(want, processRows(t, operator, arrowtest.JSONBatch(t, mem, schema, rows...))); diff != "" {
 				t.Errorf("one batch mismatch (-want +got):\n%s", diff)
 			}
 			operator = operator.fresh()
 			var last []string
 			for _, row := range rows {
-				last = processRows(t, operator, jsonBatch(t, mem, schema, row))
+				last = processRows(t, operator, arrowtest.JSONBatch(t, mem, schema, row))
 			}
 			if diff := cmp.Diff(want, last); diff != "" {
 				t.Errorf("many batches mismatch (-want +got):\n%s", diff)
@@ -291,16 +292,16 @@ func TestAggregatesOfEveryKind(t *testing.T) {
 func TestFailedBatchTeachesNothing(t *testing.T) {
 	mem := newAllocator(t)
 	schema := func(key, most arrow.DataType, scale int32) *arrow.Schema {
-		return fields("key", key, "most", most, "price", &arrow.Decimal128Type{Precision: 38, Scale: scale}, "amount", arrow.PrimitiveTypes.Int64)
+		return arrowtest.Fields("key", key, "most", most, "price", &arrow.Decimal128Type{Precision: 38, Scale: scale}, "amount", arrow.PrimitiveTypes.Int64)
 	}
 	operator := GroupBy(mem, []string{"key"},
 		Aggregation{InputColumn: "most", OutputColumn: "most", Function: Max},
 		Aggregation{InputColumn: "price", OutputColumn: "price", Function: Sum},
 		Aggregation{InputColumn: "amount", OutputColumn: "amount", Function: Sum})
-	processRows(t, operator, jsonBatch(t, mem, schema(arrow.Null, arrow.Null, 2), `{"key":null,"most":null,"price":"1.25","amount":1}`))
+	processRows(t, operator, arrowtest.JSONBatch(t, mem, schema(arrow.Null, arrow.Null, 2), `{"key":null,"most":null,"price":"1.25","amount":1}`))
 	before := must[[]byte](t)(operator.Snapshot())
 
-	failing := jsonBatch(t, mem, schema(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float64, 30),
+	failing := arrowtest.JSONBatch(t, mem, schema(arrow.PrimitiveTypes.Int64, arrow.PrimitiveTypes.Float64, 30),
 		`{"key":null,"most":1.5,"price":"0.5","amount":1}`, `{"key":7,"most":2.5,"price":"2","amount":9223372036854775807}`,
 		`{"key":7,"most":null,"price":null,"amount":1}`)
 	if _, err := tryRows(operator, failing); err == nil || !strings.Contains(err.Error(), "overflow") {
@@ -309,7 +310,7 @@ func TestFailedBatchTeachesNothing(t *testing.T) {
 	if diff := cmp.Diff(before, must[[]byte](t)(operator.Snapshot())); diff != "" {
 		t.Errorf("state mismatch behind the failed batch (-want +got):\n%s", diff)
 	}
-	texts := jsonBatch(t, mem, schema(arrow.BinaryTypes.String, arrow.BinaryTypes.String, 2),
+	texts := arrowtest.JSONBatch(t, mem, schema(arrow.BinaryTypes.String, arrow.BinaryTypes.String, 2),
 		`{"key":"a","most":"x","price":"1","amount":2}`, `{"key":null,"most":"y","price":"0.5","amount":3}`)
 	if diff := cmp.Diff([]string{"(null) y 1.75 4", "a x 1 2"}, processRows(t, operator, texts)); diff != "" {
 		t.Errorf("result mismatch (-want +got):\n%s", diff)
@@ -320,7 +321,7 @@ func TestFailedBatchTeachesNothing(t *testing.T) {
 // holds.
 func TestSumOfLongTexts(t *testing.T) {
 	mem := newAllocator(t)
-	schema := fields("key", arrow.BinaryTypes.String, "n", arrow.BinaryTypes.String)
+	schema := arrowtest.Fields("key", arrow.BinaryTypes.String, "n", arrow.BinaryTypes.String)
 	large := strings.Repeat("2", 38)
 	for _, test := range []struct {
 		name, want string
@@ -334,7 +335,7 @@ func TestSumOfLongTexts(t *testing.T) {
 			operator := GroupBy(mem, []string{"key"}, Aggregation{InputColumn: "n", OutputColumn: "sum", Function: Sum})
 			var got string
 			for _, value := range test.values {
-				rows, err := tryRows(operator, jsonBatch(t, mem, schema, fmt.Sprintf(`{"key":"a","n":%q}`, value)))
+				rows, err := tryRows(operator, arrowtest.JSONBatch(t, mem, schema, fmt.Sprintf(`{"key":"a","n":%q}`, value)))
 				if got = strings.Join(rows, ";"); err != nil {
 					got = err.Error()
 				}
@@ -351,7 +352,7 @@ func TestSumOfLongTexts(t *testing.T) {
 func TestGroupByRefusesAnotherUnitOfTime(t *testing.T) {
 	mem := newAllocator(t)
 	schema := func(key, latest, counted arrow.DataType) *arrow.Schema {
-		return fields("key", key, "latest", latest, "counted", counted)
+		return arrowtest.Fields("key", key, "latest", latest, "counted", counted)
 	}
 	seconds, millis := arrow.FixedWidthTypes.Timestamp_s, arrow.FixedWidthTypes.Timestamp_ms
 	row := `{"key":"1970-01-01T00:00:07Z","latest":"1970-01-01T00:00:09Z","counted":"1970-01-01T00:00:01Z"}`
@@ -367,13 +368,13 @@ func TestGroupByRefusesAnotherUnitOfTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			operator := GroupBy(mem, []string{"key"}, Aggregation{InputColumn: "latest", OutputColumn: "latest", Function: Max},
 				Aggregation{InputColumn: "counted", OutputColumn: "count", Function: Count})
-			processRows(t, operator, jsonBatch(t, mem, schema(seconds, seconds, seconds), row))
+			processRows(t, operator, arrowtest.JSONBatch(t, mem, schema(seconds, seconds, seconds), row))
 			restored := operator.fresh()
 			if err := restored.Restore(must[[]byte](t)(operator.Snapshot())); err != nil {
 				t.Fatal(err)
 			}
 			for _, operator := range []*BuiltinOp{operator, restored} {
-				rows, err := tryRows(operator, jsonBatch(t, mem, schema(test.key, test.latest, test.counted), row))
+				rows, err := tryRows(operator, arrowtest.JSONBatch(t, mem, schema(test.key, test.latest, test.counted), row))
 				if got := fmt.Sprint(err); err != nil && got != test.want || err == nil && (test.want != "" || !strings.HasSuffix(rows[0], " 2")) {
 					t.Errorf("Process = %v, %v, want error %q", rows, err, test.want)
 				}
@@ -386,15 +387,15 @@ func TestGroupByRefusesAnotherUnitOfTime(t *testing.T) {
 // cannot build, and by more values than an index can tell apart.
 func TestGroupByDictionariesOfEveryType(t *testing.T) {
 	mem := newAllocator(t)
-	rnd := newRand(t)
+	rnd := arrowtest.NewRand(t)
 	for _, values := range []arrow.DataType{
 		arrow.BinaryTypes.LargeString, arrow.FixedWidthTypes.Boolean, arrow.BinaryTypes.StringView, arrow.ListOf(arrow.PrimitiveTypes.Int32),
 	} {
 		dt := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: values}
-		plain := randomArray(rnd, mem, values, 40)
+		plain := arrowtest.RandomArray(rnd, mem, values, 40)
 		keys := must[arrow.Array](t)(dictionaryOf(mem, plain, dt))
-		batch := array.NewRecordBatch(fields("k", dt), []arrow.Array{keys}, 40)
-		twin := array.NewRecordBatch(fields("k", values), []arrow.Array{plain}, 40)
+		batch := array.NewRecordBatch(arrowtest.Fields("k", dt), []arrow.Array{keys}, 40)
+		twin := array.NewRecordBatch(arrowtest.Fields("k", values), []arrow.Array{plain}, 40)
 		count := Aggregation{OutputColumn: "n", Function: Count}
 		want := processRows(t, GroupBy(mem, []string{"k"}, count), twin)
 		if diff := cmp.Diff(want, processRows(t, GroupBy(mem, []string{"k"}, count), batch)); diff != "" {
@@ -405,14 +406,14 @@ func TestGroupByDictionariesOfEveryType(t *testing.T) {
 		batch.Release()
 		twin.Release()
 	}
-	narrow := fields("k", &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String})
+	narrow := arrowtest.Fields("k", &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String})
 	operator := GroupBy(mem, []string{"k"})
 	for first := range 2 {
 		var rows []string
 		for i := range 100 {
 			rows = append(rows, fmt.Sprintf(`{"k":"%d"}`, first*100+i))
 		}
-		_, err := tryRows(operator, jsonBatch(t, mem, narrow, rows...))
+		_, err := tryRows(operator, arrowtest.JSONBatch(t, mem, narrow, rows...))
 		if got, want := fmt.Sprint(err), "columnar: column `k`: 200 distinct values do not fit dictionary<values=utf8, indices=int8, ordered=false>"; first == 1 && got != want {
 			t.Errorf("Process = %s, want %s", got, want)
 		}

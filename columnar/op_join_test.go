@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
@@ -39,7 +40,7 @@ func (c wideCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, e
 	payload, metadata := PayloadBatch(batch), NewRowMetadata(batch)
 	defer payload.Release()
 	records := make([]ProduceRecord, batch.NumRows())
-	for i, row := range rowsOf(payload) {
+	for i, row := range arrowtest.Rows(payload) {
 		records[i] = ProduceRecord{Value: []byte(row), Timestamp: metadata.timestampOf(i)}
 	}
 	return records, nil
@@ -93,7 +94,7 @@ func TestJoinOutputColumns(t *testing.T) {
 		{Name: KeyColumn, Type: arrow.BinaryTypes.Binary, Nullable: true},
 	}, nil)
 	join := newJoinState(Join{LeftKey: KeyColumn, RightKey: KeyColumn, RightPrefix: "r."}, mem)
-	batch := jsonBatch(t, mem, schema, `{"user":"a","__payload___key":4,"__timestamp":7,"__key":"AQ=="}`)
+	batch := arrowtest.JSONBatch(t, mem, schema, `{"user":"a","__payload___key":4,"__timestamp":7,"__key":"AQ=="}`)
 	results, err := join.process([]flow{{batch: batch}}, []flow{{batch: batch}})
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +109,7 @@ func TestJoinOutputColumns(t *testing.T) {
 	if len(results) != 1 || !results[0].Schema().Equal(want) {
 		t.Fatalf("results = %v, want one batch of %v", results, want)
 	}
-	if diff := cmp.Diff([]string{"a 4 a 4 AQ== 7 (null) (null) (null)"}, rowsOf(results[0])); diff != "" {
+	if diff := cmp.Diff([]string{"a 4 a 4 AQ== 7 (null) (null) (null)"}, arrowtest.Rows(results[0])); diff != "" {
 		t.Errorf("rows mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -169,8 +170,8 @@ func TestJoinWindowBounds(t *testing.T) {
 
 func TestJoinErrors(t *testing.T) {
 	mem := newAllocator(t)
-	schema := fields("k", int64Type, "t", textType, TimestampColumn, int64Type)
-	good := jsonBatch(t, mem, schema, `{"k":1,"t":"x","__timestamp":1}`)
+	schema := arrowtest.Fields("k", int64Type, "t", textType, TimestampColumn, int64Type)
+	good := arrowtest.JSONBatch(t, mem, schema, `{"k":1,"t":"x","__timestamp":1}`)
 	for name, test := range map[string]struct {
 		join        Join
 		left, right arrow.RecordBatch
@@ -178,9 +179,9 @@ func TestJoinErrors(t *testing.T) {
 	}{
 		"no key":               {Join{LeftKey: "x", RightKey: "k"}, good, nil, "left side: column `x`: join key column does not exist: x"},
 		"no right key":         {Join{LeftKey: "k", RightKey: "x"}, nil, good, "right side: column `x`: join key column does not exist: x"},
-		"no time":              {Join{LeftKey: "user", RightKey: "k"}, jsonBatch(t, mem, amountSchema, `{}`), nil, "join requires __timestamp"},
-		"time of another type": {Join{LeftKey: "k", RightKey: "k"}, jsonBatch(t, mem, fields("k", int64Type, TimestampColumn, textType)), nil, "join requires __timestamp"},
-		"null time":            {Join{LeftKey: "k", RightKey: "k"}, jsonBatch(t, mem, schema, `{"k":1,"__timestamp":4}`, `{"k":1}`), nil, "event timestamp is null at row 1"},
+		"no time":              {Join{LeftKey: "user", RightKey: "k"}, arrowtest.JSONBatch(t, mem, amountSchema, `{}`), nil, "join requires __timestamp"},
+		"time of another type": {Join{LeftKey: "k", RightKey: "k"}, arrowtest.JSONBatch(t, mem, arrowtest.Fields("k", int64Type, TimestampColumn, textType)), nil, "join requires __timestamp"},
+		"null time":            {Join{LeftKey: "k", RightKey: "k"}, arrowtest.JSONBatch(t, mem, schema, `{"k":1,"__timestamp":4}`, `{"k":1}`), nil, "event timestamp is null at row 1"},
 		"different kinds":      {Join{LeftKey: "k", RightKey: "t"}, good, good, "the join key is of type utf8, but keys so far are of kind integer"},
 		"equal names":          {Join{LeftKey: "k", RightKey: "k", LeftPrefix: "x_", RightPrefix: "x_"}, good, good, "joined Arrow column name collides: x_k"},
 	} {
@@ -205,16 +206,16 @@ func TestJoinErrors(t *testing.T) {
 
 func TestJoinNullKeysMatchNothing(t *testing.T) {
 	mem := newAllocator(t)
-	schema := fields("k", int64Type, "v", textType, TimestampColumn, int64Type)
+	schema := arrowtest.Fields("k", int64Type, "v", textType, TimestampColumn, int64Type)
 	join := newJoinState(Join{LeftKey: "k", RightKey: "k"}, mem)
-	left := jsonBatch(t, mem, schema, `{"v":"n","__timestamp":1}`, `{"k":1,"v":"a","__timestamp":1}`, `{"v":"n","__timestamp":1}`, `{"k":2,"v":"b","__timestamp":1}`)
-	right := jsonBatch(t, mem, schema, `{"k":2,"v":"B","__timestamp":1}`, `{"v":"N","__timestamp":1}`, `{"k":1,"v":"A","__timestamp":1}`)
+	left := arrowtest.JSONBatch(t, mem, schema, `{"v":"n","__timestamp":1}`, `{"k":1,"v":"a","__timestamp":1}`, `{"v":"n","__timestamp":1}`, `{"k":2,"v":"b","__timestamp":1}`)
+	right := arrowtest.JSONBatch(t, mem, schema, `{"k":2,"v":"B","__timestamp":1}`, `{"v":"N","__timestamp":1}`, `{"k":1,"v":"A","__timestamp":1}`)
 	results, err := join.process([]flow{{batch: left}}, []flow{{batch: right}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer releaseBatches(results)
-	if diff := cmp.Diff([]string{"2 b 2 B (null) 1 (null) (null) (null)", "1 a 1 A (null) 1 (null) (null) (null)"}, rowsOf(results[0])); diff != "" {
+	if diff := cmp.Diff([]string{"2 b 2 B (null) 1 (null) (null) (null)", "1 a 1 A (null) 1 (null) (null) (null)"}, arrowtest.Rows(results[0])); diff != "" {
 		t.Errorf("rows mismatch (-want +got):\n%s", diff)
 	}
 	if rows := len(join.sides[0].rows) + len(join.sides[1].rows); rows != 4 {
@@ -225,9 +226,9 @@ func TestJoinNullKeysMatchNothing(t *testing.T) {
 func TestJoinKeysOfDifferentWidth(t *testing.T) {
 	mem := newAllocator(t)
 	join := newJoinState(Join{LeftKey: "k", RightKey: "k"}, mem)
-	left := jsonBatch(t, mem, fields("k", arrow.PrimitiveTypes.Int8, TimestampColumn, int64Type), `{"k":-3,"__timestamp":1}`)
+	left := arrowtest.JSONBatch(t, mem, arrowtest.Fields("k", arrow.PrimitiveTypes.Int8, TimestampColumn, int64Type), `{"k":-3,"__timestamp":1}`)
 	dictionary := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: int64Type}
-	right := jsonBatch(t, mem, fields("k", dictionary, TimestampColumn, int64Type), `{"k":-3,"__timestamp":1}`)
+	right := arrowtest.JSONBatch(t, mem, arrowtest.Fields("k", dictionary, TimestampColumn, int64Type), `{"k":-3,"__timestamp":1}`)
 	results, err := join.process([]flow{{batch: left}}, []flow{{batch: right}})
 	if err != nil {
 		t.Fatal(err)
@@ -244,21 +245,21 @@ func TestJoinRowsOutliveASchemaChange(t *testing.T) {
 	run := func(schema *arrow.Schema, left, right []string) []string {
 		t.Helper()
 		results, err := join.process(
-			[]flow{{batch: jsonBatch(t, mem, schema, left...)}},
-			[]flow{{batch: jsonBatch(t, mem, fields("k", int64Type, TimestampColumn, int64Type), right...)}})
+			[]flow{{batch: arrowtest.JSONBatch(t, mem, schema, left...)}},
+			[]flow{{batch: arrowtest.JSONBatch(t, mem, arrowtest.Fields("k", int64Type, TimestampColumn, int64Type), right...)}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer releaseBatches(results)
 		var texts []string
 		for _, result := range results {
-			texts = append(texts, fmt.Sprint(result.NumCols(), rowsOf(result)))
+			texts = append(texts, fmt.Sprint(result.NumCols(), arrowtest.Rows(result)))
 		}
 		join.commit()
 		return texts
 	}
-	run(fields("k", int64Type, TimestampColumn, int64Type), []string{`{"k":1,"__timestamp":1}`, `{"k":2,"__timestamp":1}`}, nil)
-	got := run(fields("k", int64Type, "more", textType, TimestampColumn, int64Type), []string{`{"k":1,"more":"x","__timestamp":2}`},
+	run(arrowtest.Fields("k", int64Type, TimestampColumn, int64Type), []string{`{"k":1,"__timestamp":1}`, `{"k":2,"__timestamp":1}`}, nil)
+	got := run(arrowtest.Fields("k", int64Type, "more", textType, TimestampColumn, int64Type), []string{`{"k":1,"more":"x","__timestamp":2}`},
 		[]string{`{"k":2,"__timestamp":3}`, `{"k":1,"__timestamp":4}`})
 	want := []string{
 		"7 [2 2 (null) 1 (null) (null) (null) 1 1 (null) 1 (null) (null) (null)]",
@@ -293,9 +294,9 @@ func TestJoinLimit(t *testing.T) {
 func TestJoinStateTakesNoMemoryOfTheTopology(t *testing.T) {
 	mem := newAllocator(t)
 	dictionary := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: textType}
-	schema := fields("k", int64Type, "d", dictionary, "l", arrow.ListOf(dictionary), "s", textType, TimestampColumn, int64Type)
+	schema := arrowtest.Fields("k", int64Type, "d", dictionary, "l", arrow.ListOf(dictionary), "s", textType, TimestampColumn, int64Type)
 	join := newJoinState(Join{LeftKey: "k", RightKey: "k"}, mem)
-	batch, err := concatBatches(mem, []arrow.RecordBatch{jsonBatch(t, mem, schema, `{"k":1,"d":"x","l":["y","x"],"s":"long text","__timestamp":1}`)})
+	batch, err := concatBatches(mem, []arrow.RecordBatch{arrowtest.JSONBatch(t, mem, schema, `{"k":1,"d":"x","l":["y","x"],"s":"long text","__timestamp":1}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,12 +308,12 @@ func TestJoinStateTakesNoMemoryOfTheTopology(t *testing.T) {
 		scribble(column.Data())
 	}
 	batch.Release()
-	results, err := join.process(nil, []flow{{batch: jsonBatch(t, mem, fields("k", int64Type, TimestampColumn, int64Type), `{"k":1,"__timestamp":1}`)}})
+	results, err := join.process(nil, []flow{{batch: arrowtest.JSONBatch(t, mem, arrowtest.Fields("k", int64Type, TimestampColumn, int64Type), `{"k":1,"__timestamp":1}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer releaseBatches(results)
-	if diff := cmp.Diff([]string{`1 x ["y","x"] long text 1 (null) 1 (null) (null) (null)`}, rowsOf(results[0])); diff != "" {
+	if diff := cmp.Diff([]string{`1 x ["y","x"] long text 1 (null) 1 (null) (null) (null)`}, arrowtest.Rows(results[0])); diff != "" {
 		t.Errorf("rows mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -337,8 +338,8 @@ func scribble(data arrow.ArrayData) {
 func TestJoinRefusesAnotherUnitOfTime(t *testing.T) {
 	mem := newAllocator(t)
 	batch := func(key arrow.DataType, text string) []flow {
-		schema := fields("k", key, TimestampColumn, arrow.PrimitiveTypes.Int64)
-		return []flow{{batch: jsonBatch(t, mem, schema, fmt.Sprintf(`{"k":%q,"__timestamp":1}`, text))}}
+		schema := arrowtest.Fields("k", key, TimestampColumn, arrow.PrimitiveTypes.Int64)
+		return []flow{{batch: arrowtest.JSONBatch(t, mem, schema, fmt.Sprintf(`{"k":%q,"__timestamp":1}`, text))}}
 	}
 	seconds, millis, days := arrow.FixedWidthTypes.Timestamp_s, arrow.FixedWidthTypes.Timestamp_ms, arrow.FixedWidthTypes.Date32
 	join := newJoinState(Join{LeftKey: "k", RightKey: "k"}, mem)
@@ -377,7 +378,7 @@ func TestJoinRefusesAnotherUnitOfTimeBehindARestore(t *testing.T) {
 				field.Metadata = arrow.MetadataFrom(map[string]string{metacols.NameKey: KeyColumn})
 			}
 			schema := arrow.NewSchema([]arrow.Field{field, {Name: TimestampColumn, Type: int64Type}}, nil)
-			return []flow{{batch: jsonBatch(t, mem, schema, fmt.Sprintf(`{%q:"1970-01-01T00:00:07Z","__timestamp":1}`, name))}}
+			return []flow{{batch: arrowtest.JSONBatch(t, mem, schema, fmt.Sprintf(`{%q:"1970-01-01T00:00:07Z","__timestamp":1}`, name))}}
 		}
 		spec := Join{LeftKey: name, RightKey: name, Window: time.Second}
 		join := newJoinState(spec, mem)
@@ -407,19 +408,19 @@ func TestJoinRefusesAnotherUnitOfTimeBehindARestore(t *testing.T) {
 // TestJoinKeysThatAreNullWithin joins keys of types that have no validity of
 // their own: nulls of unions and of runs lie in their children.
 func TestJoinKeysThatAreNullWithin(t *testing.T) {
-	r, mem := newRand(t), newCheckedAllocator(t)
-	for _, dt := range everyType() {
+	r, mem := arrowtest.NewRand(t), arrowtest.NewAllocator(t)
+	for _, dt := range arrowtest.EveryType() {
 		if dt.Name() == "month_interval" || dt.Name() == "day_time_interval" || dt.Name() == "month_day_nano_interval" {
 			continue // no keys
 		}
 		var sides [2]arrow.RecordBatch
 		var keys [2][]string
 		for side := range sides {
-			key, times := randomArray(r, mem, dt, 40), array.NewInt64Builder(mem)
+			key, times := arrowtest.RandomArray(r, mem, dt, 40), array.NewInt64Builder(mem)
 			times.AppendValues(make([]int64, 40), nil)
 			columns := []arrow.Array{key, times.NewArray()}
-			sides[side] = array.NewRecordBatch(fields("k", dt, TimestampColumn, int64Type), columns, 40)
-			keys[side] = texts(key)
+			sides[side] = array.NewRecordBatch(arrowtest.Fields("k", dt, TimestampColumn, int64Type), columns, 40)
+			keys[side] = arrowtest.Texts(key)
 			releaseArrays(columns)
 			times.Release()
 		}

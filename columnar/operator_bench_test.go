@@ -14,6 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // BenchmarkFilter keeps each third row. The naive twin boxes each cell.
@@ -85,7 +87,7 @@ func BenchmarkJoin(b *testing.B) {
 		reportRows(b, 2*rows)
 	})
 	b.Run("naive", func(b *testing.B) {
-		schema := fields("left_key", int64Type, "left_name", textType, "left_amount", int64Type, "right_key", int64Type, "right_name", textType, "right_amount", int64Type)
+		schema := arrowtest.Fields("left_key", int64Type, "left_name", textType, "left_amount", int64Type, "right_key", int64Type, "right_name", textType, "right_amount", int64Type)
 		b.ReportAllocs()
 		for b.Loop() {
 			var sides [2]map[any][][]any

@@ -12,15 +12,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // newAllocator returns an allocator that must hold nothing when the test ends.
-func newAllocator(tb testing.TB) *memory.CheckedAllocator {
-	tb.Helper()
-	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
-	tb.Cleanup(func() { mem.AssertSize(tb, 0) })
-	return mem
-}
+func newAllocator(tb testing.TB) *memory.CheckedAllocator { return arrowtest.NewAllocator(tb) }
 
 // failingAllocator panics at its n-th allocation.
 type failingAllocator struct {

@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/extensions"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // compareNumbers compares *big.Rat and *big.Int by value.
@@ -21,11 +23,11 @@ var compareNumbers = cmp.Options{
 }
 
 func TestValuesOfEveryTypeCanBeAppended(t *testing.T) {
-	r := newRand(t)
-	for _, dt := range everyType() {
+	r := arrowtest.NewRand(t)
+	for _, dt := range arrowtest.EveryType() {
 		t.Run(dt.String(), func(t *testing.T) {
-			mem := newCheckedAllocator(t)
-			whole := randomArray(r, mem, dt, 80)
+			mem := arrowtest.NewAllocator(t)
+			whole := arrowtest.RandomArray(r, mem, dt, 80)
 			defer whole.Release()
 			source := array.NewSlice(whole, 9, 71)
 			defer source.Release()
@@ -38,7 +40,7 @@ func TestValuesOfEveryTypeCanBeAppended(t *testing.T) {
 			}
 			copied := builder.NewArray()
 			defer copied.Release()
-			if diff := cmp.Diff(texts(source), texts(copied)); diff != "" {
+			if diff := cmp.Diff(arrowtest.Texts(source), arrowtest.Texts(copied)); diff != "" {
 				t.Errorf("values mismatch (-want +got):\n%s", diff)
 			}
 		})
@@ -186,7 +188,7 @@ func TestAppendValueConverts(t *testing.T) {
 		{arrow.RunEndEncodedOf(int32Type, int64Type), 7, int64(7)},
 		{extensions.NewUUIDType(), "0123456789abcdef", []byte("0123456789abcdef")},
 	} {
-		mem := newCheckedAllocator(t)
+		mem := arrowtest.NewAllocator(t)
 		builder := array.NewBuilder(mem, test.dt)
 		err := AppendValue(builder, test.value)
 		if err != nil {
@@ -281,7 +283,7 @@ func TestAppendValueRefusesAndAppendsNothing(t *testing.T) {
 		{arrow.RunEndEncodedOf(int32Type, int64Type), "x", `not an integer: "x"`},
 		{extensions.NewUUIDType(), "short", "fixed-size binary column requires 16 bytes, got 5"},
 	} {
-		mem := newCheckedAllocator(t)
+		mem := arrowtest.NewAllocator(t)
 		builder := array.NewBuilder(mem, test.dt)
 		if err := AppendValue(builder, nil); err != nil {
 			t.Fatal(err)
@@ -313,7 +315,7 @@ func zeros(count int) string {
 }
 
 func TestValueOfNegativeScaleIsScaled(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	builder := array.NewBuilder(mem, tensType)
 	defer builder.Release()
 	if err := AppendValue(builder, 1230); err != nil {
@@ -327,7 +329,7 @@ func TestValueOfNegativeScaleIsScaled(t *testing.T) {
 }
 
 func TestValueSharesNoMemoryWithItsColumn(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	for _, dt := range []arrow.DataType{textType, arrow.BinaryTypes.Binary, arrow.BinaryTypes.StringView, &arrow.FixedSizeBinaryType{ByteWidth: 4}} {
 		builder := array.NewBuilder(mem, dt)
 		if err := AppendValue(builder, "abcd"); err != nil {
@@ -349,7 +351,7 @@ func TestValueSharesNoMemoryWithItsColumn(t *testing.T) {
 }
 
 func TestValueOfEmptyBytesIsNotNil(t *testing.T) {
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	builder := array.NewBinaryBuilder(mem, arrow.BinaryTypes.Binary)
 	defer builder.Release()
 	builder.Append([]byte{})

@@ -12,9 +12,11 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
-var eventSchema = fields("user", textType, "amount", int64Type, TimestampColumn, int64Type)
+var eventSchema = arrowtest.Fields("user", textType, "amount", int64Type, TimestampColumn, int64Type)
 
 // events makes a batch of amount 1 for user a at each timestamp.
 func events(tb testing.TB, timestamps ...int64) arrow.RecordBatch {
@@ -23,7 +25,7 @@ func events(tb testing.TB, timestamps ...int64) arrow.RecordBatch {
 	for i, timestamp := range timestamps {
 		rows[i] = fmt.Sprintf(`{"user":"a","amount":1,"__timestamp":%d}`, timestamp)
 	}
-	return jsonBatch(tb, newAllocator(tb), eventSchema, rows...)
+	return arrowtest.JSONBatch(tb, newAllocator(tb), eventSchema, rows...)
 }
 
 func countRows() []Aggregation { return []Aggregation{{Function: Count, OutputColumn: "n"}} }
@@ -205,8 +207,8 @@ func TestTimeColumnOfOtherUnits(t *testing.T) {
 		operator := must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{
 			Keys: []string{"user"}, Aggregations: countRows(), Window: time.Second, Grace: time.Hour, TimeColumn: "at",
 		}))
-		schema := fields("user", textType, "at", &arrow.TimestampType{Unit: unit, TimeZone: "UTC"})
-		batch := jsonBatch(t, mem, schema, fmt.Sprintf(`{"user":"a","at":%q}`, values[0]), fmt.Sprintf(`{"user":"a","at":%q}`, values[1]))
+		schema := arrowtest.Fields("user", textType, "at", &arrow.TimestampType{Unit: unit, TimeZone: "UTC"})
+		batch := arrowtest.JSONBatch(t, mem, schema, fmt.Sprintf(`{"user":"a","at":%q}`, values[0]), fmt.Sprintf(`{"user":"a","at":%q}`, values[1]))
 		rows := processRows(t, operator, batch)
 		if len(rows) != 2 || !strings.HasPrefix(rows[0], "a 1000 2000 1 ") || !strings.HasPrefix(rows[1], "a -1000 0 1 -1") {
 			t.Errorf("%s: rows = %q, want windows 1000 and -1000", unit, rows)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrowtest
 
 import (
 	"fmt"
@@ -19,9 +19,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// newRand returns a generator whose seed is printed when the test fails; the
+// NewRand returns a generator whose seed is printed when the test fails; the
 // variable COLUMNAR_TEST_SEED sets it.
-func newRand(tb testing.TB) *rand.Rand {
+func NewRand(tb testing.TB) *rand.Rand {
 	tb.Helper()
 	seed := rand.Uint64()
 	if text := os.Getenv("COLUMNAR_TEST_SEED"); text != "" {
@@ -39,17 +39,17 @@ func newRand(tb testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// newCheckedAllocator returns an allocator that fails the test when memory is
+// NewAllocator returns an allocator that fails the test when memory is
 // left at its end.
-func newCheckedAllocator(tb testing.TB) memory.Allocator {
+func NewAllocator(tb testing.TB) *memory.CheckedAllocator {
 	tb.Helper()
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 	tb.Cleanup(func() { mem.AssertSize(tb, 0) })
 	return mem
 }
 
-// everyType lists at least one type of every layout.
-func everyType() []arrow.DataType {
+// EveryType lists at least one type of every layout.
+func EveryType() []arrow.DataType {
 	nullable := func(dt arrow.DataType) arrow.Field { return arrow.Field{Name: "item", Type: dt, Nullable: true} }
 	members := []arrow.Field{
 		{Name: "n", Type: arrow.PrimitiveTypes.Int64, Nullable: true},
@@ -94,8 +94,8 @@ func everyType() []arrow.DataType {
 	}
 }
 
-// randomArray returns an array with nulls of any type in everyType.
-func randomArray(r *rand.Rand, mem memory.Allocator, dt arrow.DataType, length int) arrow.Array {
+// RandomArray returns an array with nulls of any type in everyType.
+func RandomArray(r *rand.Rand, mem memory.Allocator, dt arrow.DataType, length int) arrow.Array {
 	builder := array.NewBuilder(mem, dt)
 	defer builder.Release()
 	for range length {
@@ -229,16 +229,4 @@ func appendRandom(r *rand.Rand, builder array.Builder) {
 	default:
 		panic(fmt.Sprintf("no random values for %T", builder))
 	}
-}
-
-// texts returns the values of an array as text, null as "(null)".
-func texts(arr arrow.Array) []string {
-	values := make([]string, arr.Len())
-	for i := range values {
-		values[i] = arr.ValueStr(i)
-		if arr.IsNull(i) {
-			values[i] = array.NullValueStr
-		}
-	}
-	return values
 }
