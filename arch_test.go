@@ -60,7 +60,7 @@ var layers = []layer{
 		uses:    []string{hambaModule, protoModule, jsonSchema},
 		bans:    []ban{arrowBan, kafkaBan}},
 	{pkg: "columnar",
-		imports: []string{"internal/errtext", "internal/metacols", "internal/namedcols", "internal/numtext", "internal/statebytes", "internal/statefile"},
+		imports: []string{"internal/arrays", "internal/errtext", "internal/metacols", "internal/namedcols", "internal/numtext", "internal/statebytes", "internal/statefile"},
 		uses:    []string{arrowModule, klauspost, lz4Module, syncModule},
 		bans:    slices.Concat([]ban{kafkaBan}, formatBans)},
 	{pkg: "columnar/kafka",
@@ -81,6 +81,7 @@ var layers = []layer{
 		uses:    []string{arrowModule},
 		bans:    testBans},
 
+	{pkg: "internal/arrays", imports: []string{"internal/numtext"}, uses: []string{arrowModule}},
 	{pkg: "internal/arrowtest", uses: []string{arrowModule}},
 	{pkg: "internal/avroplan"},
 	{pkg: "internal/avrovalue", imports: []string{"internal/avroplan"}},

@@ -47,6 +47,8 @@ var knots = []knot{
 		"kafka_topic kafka_tracking kafka_transaction kafka_transport kafka_versions",
 		"methods of KafkaTransport"},
 	{"examples/leader-election", "check cluster main member pause_unix process story", "one program that starts itself"},
+	{"internal/arrays", "gather gather_nested", "recursive descent over nested arrays"},
+	{"internal/arrays", "concat concat_dictionary", "an array is joined with its dictionary, which is an array"},
 	{"internal/avrovalue", "decode decode_record decode_scalar generic struct", "recursive descent over the kinds of Avro schemas"},
 	{"internal/avrovalue", "encode encode_generic encode_record encode_scalar encode_union", "recursive descent over the kinds of Avro schemas"},
 	{"schema", "client options", "a type and its options"},

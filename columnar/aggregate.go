@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -67,9 +68,9 @@ func (a Aggregation) outputType(input arrow.DataType) arrow.DataType {
 // accumulator holds one aggregate of all groups, in their rows.
 type accumulator interface {
 	placeable
-	// kind is the kind of input that is held; anyKind if all of it was null, or
+	// kind is the kind of input that is held; arrays.AnyKind if all of it was null, or
 	// does not matter.
-	kind() valueKind
+	kind() arrays.Kind
 	// load makes arr, a plain array, the input that rows refer to.
 	load(arr arrow.Array) error
 	// add takes in the rows from first on; row first+i is one of group ids[i].
@@ -107,19 +108,19 @@ type rescalable interface {
 }
 
 // newAccumulator returns an accumulator without groups.
-func newAccumulator(function AggregateFunction, kind valueKind) accumulator {
+func newAccumulator(function AggregateFunction, kind arrays.Kind) accumulator {
 	switch {
 	case function == Count:
 		return &countState{}
-	case function == Sum && kind == float64Kind:
+	case function == Sum && kind == arrays.Float64Kind:
 		return &floatSumState{}
-	case function == Sum && kind == decimalKind:
+	case function == Sum && kind == arrays.DecimalKind:
 		return &decimalSumState{}
 	case function == Sum:
-		return &intSumState{null: kind == anyKind}
-	case kind == textKind || kind == bytesKind:
+		return &intSumState{null: kind == arrays.AnyKind}
+	case kind == arrays.TextKind || kind == arrays.BytesKind:
 		return &byteExtremeState{valueKind: kind, greatest: function == Max}
-	case kind == decimalKind:
+	case kind == arrays.DecimalKind:
 		return &decimalExtremeState{greatest: function == Max}
 	default:
 		return &wordExtremeState{valueKind: kind, greatest: function == Max}
@@ -129,15 +130,15 @@ func newAccumulator(function AggregateFunction, kind valueKind) accumulator {
 // heldKind returns the kind that an accumulator holds for an input kind: sums
 // of integers, whatever they are read from, are of one kind, and so are sums
 // of floats.
-func heldKind(function AggregateFunction, input valueKind) valueKind {
+func heldKind(function AggregateFunction, input arrays.Kind) arrays.Kind {
 	if function != Sum {
 		return input
 	}
 	switch input {
-	case uintKind, boolKind, textKind:
-		return intKind
-	case float32Kind:
-		return float64Kind
+	case arrays.UintKind, arrays.BoolKind, arrays.TextKind:
+		return arrays.IntKind
+	case arrays.Float32Kind:
+		return arrays.Float64Kind
 	default:
 		return input
 	}
@@ -145,11 +146,11 @@ func heldKind(function AggregateFunction, input valueKind) valueKind {
 
 // checkAggregate reports whether function accepts values of an Arrow type.
 func checkAggregate(function AggregateFunction, input arrow.DataType) error {
-	kind := kindOf(input)
+	kind := arrays.KindOf(input)
 	switch {
-	case function == Sum && (kind == bytesKind || kind == nestedKind):
+	case function == Sum && (kind == arrays.BytesKind || kind == arrays.NestedKind):
 		return fmt.Errorf("cannot sum: cannot convert %s to an integer", input)
-	case (function == Min || function == Max) && kind == nestedKind:
+	case (function == Min || function == Max) && kind == arrays.NestedKind:
 		return fmt.Errorf("cannot compare %s with %s", input, input)
 	default:
 		return nil
@@ -161,7 +162,7 @@ type countState struct{ cell }
 
 func (*countState) width() int { return 1 }
 
-func (*countState) kind() valueKind { return anyKind }
+func (*countState) kind() arrays.Kind { return arrays.AnyKind }
 
 func (*countState) load(arrow.Array) error { return nil }
 
@@ -178,11 +179,11 @@ func (s *countState) add(ids []uint32, _ int) error {
 }
 
 func (s *countState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
-	column := wordColumn{kind: intKind, words: make([]int64, len(groups))}
+	column := arrays.Words{Kind: arrays.IntKind, Values: make([]int64, len(groups))}
 	for i, group := range groups {
-		column.words[i] = int64(*s.word(group, 0))
+		column.Values[i] = int64(*s.word(group, 0))
 	}
-	return column.build(mem, dt)
+	return column.Build(mem, dt)
 }
 
 func (*countState) encodedSize(groups []uint32) int { return 8 * len(groups) }

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
@@ -24,27 +25,27 @@ var errDecimalOverflow = errors.New("decimal overflow: the value needs more than
 func decimalsOf(arr arrow.Array, scratch *[]decimal256.Num) []decimal256.Num {
 	switch arr.DataType().ID() {
 	case arrow.DECIMAL256:
-		return fixedValues[decimal256.Num](arr)
+		return arrays.FixedValues[decimal256.Num](arr)
 	case arrow.DECIMAL128:
-		numbers := resized(scratch, arr.Len())
-		for i, value := range fixedValues[decimal128.Num](arr) {
+		numbers := arrays.Resized(scratch, arr.Len())
+		for i, value := range arrays.FixedValues[decimal128.Num](arr) {
 			numbers[i] = decimal256.FromDecimal128(value)
 		}
 		return numbers
 	case arrow.DECIMAL64:
-		numbers := resized(scratch, arr.Len())
-		for i, value := range fixedValues[int64](arr) {
+		numbers := arrays.Resized(scratch, arr.Len())
+		for i, value := range arrays.FixedValues[int64](arr) {
 			numbers[i] = decimal256.FromI64(value)
 		}
 		return numbers
 	case arrow.DECIMAL32:
-		numbers := resized(scratch, arr.Len())
-		for i, value := range fixedValues[int32](arr) {
+		numbers := arrays.Resized(scratch, arr.Len())
+		for i, value := range arrays.FixedValues[int32](arr) {
 			numbers[i] = decimal256.FromI64(int64(value))
 		}
 		return numbers
 	default:
-		return resized(scratch, arr.Len())
+		return arrays.Resized(scratch, arr.Len())
 	}
 }
 
@@ -61,7 +62,7 @@ type decimalState struct {
 	saved *[]uint64
 
 	batch   []decimal256.Num // of the loaded array, in scale
-	nulls   validity
+	nulls   arrays.Validity
 	scratch []decimal256.Num
 }
 
@@ -92,11 +93,11 @@ func (s *decimalState) set(group uint32, number decimal256.Num) {
 	*s.word(group, 4) = 1
 }
 
-func (*decimalState) kind() valueKind { return decimalKind }
+func (*decimalState) kind() arrays.Kind { return arrays.DecimalKind }
 
 // load takes the values of a column in the scale of the state.
 func (s *decimalState) load(arr arrow.Array) error {
-	s.nulls, s.batch = validityOf(arr), decimalsOf(arr, &s.scratch)
+	s.nulls, s.batch = arrays.ValidityOf(arr), decimalsOf(arr, &s.scratch)
 	dt, ok := arr.DataType().(arrow.DecimalType)
 	if !ok || s.scaled && dt.GetScale() == s.scale {
 		return nil
@@ -110,7 +111,7 @@ func (s *decimalState) load(arr arrow.Array) error {
 	}
 	scaled := make([]decimal256.Num, len(s.batch))
 	for row, number := range s.batch {
-		if s.nulls.isNull(row) {
+		if s.nulls.IsNull(row) {
 			continue
 		}
 		if scaled[row], ok = rescaled(number, more); !ok {
@@ -178,16 +179,16 @@ func numberOf(value *big.Int) (decimal256.Num, bool) {
 }
 
 func (s *decimalState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
-	plain, ok := plainType(dt).(arrow.DecimalType)
+	plain, ok := arrays.PlainType(dt).(arrow.DecimalType)
 	if !ok || plain.GetScale() != s.scale {
-		return dressedAppended(mem, dt, len(groups), func(i int) any {
+		return arrays.Build(mem, dt, len(groups), func(i int) any {
 			if number, valid := s.get(groups[i]); valid {
 				return numtext.Rat(number.BigInt(), s.scale)
 			}
 			return nil
 		})
 	}
-	values := newSizedBuffer(mem, len(groups)*plain.BitWidth()/8)
+	values := arrays.NewBuffer(mem, len(groups)*plain.BitWidth()/8)
 	defer values.Release()
 	var nulls []bool
 	for i, group := range groups {
@@ -204,16 +205,16 @@ func (s *decimalState) build(mem memory.Allocator, dt arrow.DataType, groups []u
 		words := number.Array()
 		switch plain.ID() {
 		case arrow.DECIMAL32:
-			castBytes[int32](values.Bytes())[i] = int32(words[0])
+			arrays.Cast[int32](values.Bytes())[i] = int32(words[0])
 		case arrow.DECIMAL64:
-			castBytes[int64](values.Bytes())[i] = int64(words[0])
+			arrays.Cast[int64](values.Bytes())[i] = int64(words[0])
 		case arrow.DECIMAL128:
-			castBytes[decimal128.Num](values.Bytes())[i] = decimal128.New(int64(words[1]), words[0])
+			arrays.Cast[decimal128.Num](values.Bytes())[i] = decimal128.New(int64(words[1]), words[0])
 		default:
-			castBytes[decimal256.Num](values.Bytes())[i] = number
+			arrays.Cast[decimal256.Num](values.Bytes())[i] = number
 		}
 	}
-	return dressedArray(mem, finishArray(mem, plain, len(groups), nulls, values), dt)
+	return arrays.Dress(mem, arrays.Finish(mem, plain, len(groups), nulls, values), dt)
 }
 
 func (*decimalState) encodedSize(groups []uint32) int { return 5 + 33*len(groups) }
@@ -259,7 +260,7 @@ type decimalSumState struct{ decimalState }
 
 func (s *decimalSumState) add(ids []uint32, first int) error {
 	for i, id := range ids {
-		if s.nulls.isNull(first + i) {
+		if s.nulls.IsNull(first + i) {
 			continue
 		}
 		former, _ := s.get(id)
@@ -281,7 +282,7 @@ type decimalExtremeState struct {
 
 func (s *decimalExtremeState) add(ids []uint32, first int) error {
 	for i, id := range ids {
-		if s.nulls.isNull(first + i) {
+		if s.nulls.IsNull(first + i) {
 			continue
 		}
 		number := s.batch[first+i]

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -16,29 +17,29 @@ import (
 // integer that sorts like the value.
 type wordExtremeState struct {
 	nullableCell
-	valueKind valueKind
+	valueKind arrays.Kind
 	greatest  bool
 
 	batch   []int64 // of the loaded array
-	nulls   validity
+	nulls   arrays.Validity
 	scratch []int64
 }
 
-func (s *wordExtremeState) kind() valueKind { return s.valueKind }
+func (s *wordExtremeState) kind() arrays.Kind { return s.valueKind }
 
 func (s *wordExtremeState) load(arr arrow.Array) (err error) {
-	s.nulls = validityOf(arr)
-	s.batch, err = wordsOf(arr, &s.scratch, orderedWord)
+	s.nulls = arrays.ValidityOf(arr)
+	s.batch, err = arrays.ReadWords(arr, &s.scratch, arrays.OrderedWord)
 	return err
 }
 
 func (s *wordExtremeState) add(ids []uint32, first int) error {
 	for i, id := range ids {
-		if s.nulls.isNull(first + i) {
+		if s.nulls.IsNull(first + i) {
 			continue
 		}
 		word := s.batch[first+i]
-		if s.valueKind == uintKind {
+		if s.valueKind == arrays.UintKind {
 			word = orderedUint(word)
 		}
 		if former, valid := s.get(id); !valid || word != former && word < former != s.greatest {
@@ -51,16 +52,16 @@ func (s *wordExtremeState) add(ids []uint32, first int) error {
 func (s *wordExtremeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
 	column := s.column(s.valueKind, groups, &s.scratch)
 	switch s.valueKind {
-	case uintKind:
-		for i, word := range column.words {
-			column.words[i] = orderedUint(word)
+	case arrays.UintKind:
+		for i, word := range column.Values {
+			column.Values[i] = orderedUint(word)
 		}
-	case float32Kind, float64Kind:
-		for i, word := range column.words {
-			column.words[i] = int64(math.Float64bits(orderedFloat(word)))
+	case arrays.Float32Kind, arrays.Float64Kind:
+		for i, word := range column.Values {
+			column.Values[i] = int64(math.Float64bits(orderedFloat(word)))
 		}
 	}
-	return column.build(mem, dt)
+	return column.Build(mem, dt)
 }
 
 // timeState keeps the latest event time of each group in one word, which is the
@@ -72,25 +73,25 @@ type timeState struct {
 
 func (*timeState) width() int { return 1 }
 
-func (s *timeState) add(ids []uint32, times []int64, nulls validity, first int) {
+func (s *timeState) add(ids []uint32, times []int64, nulls arrays.Validity, first int) {
 	words, stride, offset := s.rows.words, s.rows.stride, s.offset
 	times = times[first : first+len(ids)]
 	for i, id := range ids {
 		word := uint64(orderedUint(times[i]))
-		if cell := &words[int(id)*stride+offset]; word > *cell && !nulls.isNull(first+i) {
+		if cell := &words[int(id)*stride+offset]; word > *cell && !nulls.IsNull(first+i) {
 			*cell = word
 		}
 	}
 }
 
 func (s *timeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
-	column := wordColumn{kind: intKind, words: resized(&s.scratch, len(groups))}
+	column := arrays.Words{Kind: arrays.IntKind, Values: arrays.Resized(&s.scratch, len(groups))}
 	for i, group := range groups {
-		if column.words[i] = orderedUint(int64(*s.word(group, 0))); column.words[i] == noTime {
-			column.setNull(i)
+		if column.Values[i] = orderedUint(int64(*s.word(group, 0))); column.Values[i] == noTime {
+			column.SetNull(i)
 		}
 	}
-	return column.build(mem, dt)
+	return column.Build(mem, dt)
 }
 
 func (*timeState) encodedSize(groups []uint32) int { return 8 * len(groups) }
@@ -103,34 +104,34 @@ func (s *timeState) decode(r *statebytes.Reader, groups int) { s.decodeWords(r, 
 // its own beside the rows. A nil value is null.
 type byteExtremeState struct {
 	cell
-	valueKind valueKind
+	valueKind arrays.Kind
 	greatest  bool
 
 	current [][]byte
 	saved   [][]byte
 
-	batch byteValues // of the loaded array
-	nulls validity
+	batch arrays.Bytes // of the loaded array
+	nulls arrays.Validity
 }
 
 var _ sideState = (*byteExtremeState)(nil)
 
 func (*byteExtremeState) width() int { return 0 }
 
-func (s *byteExtremeState) kind() valueKind { return s.valueKind }
+func (s *byteExtremeState) kind() arrays.Kind { return s.valueKind }
 
 func (s *byteExtremeState) load(arr arrow.Array) (err error) {
-	s.nulls = validityOf(arr)
-	s.batch, err = byteValuesOf(arr)
+	s.nulls = arrays.ValidityOf(arr)
+	s.batch, err = arrays.ReadBytes(arr)
 	return err
 }
 
 func (s *byteExtremeState) add(ids []uint32, first int) error {
 	for i, id := range ids {
-		if s.nulls.isNull(first + i) {
+		if s.nulls.IsNull(first + i) {
 			continue
 		}
-		former, value := s.current[id], s.batch.at(first+i)
+		former, value := s.current[id], s.batch.At(first+i)
 		if order := bytes.Compare(value, former); former == nil || order != 0 && order < 0 != s.greatest {
 			s.current[id] = append([]byte{}, value...)
 		}
@@ -168,7 +169,7 @@ func (s *byteExtremeState) truncate(groups int) {
 func (s *byteExtremeState) keep(groups []uint32) { s.current = kept(s.current, groups) }
 
 func (s *byteExtremeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
-	return byteArray(mem, dt, len(groups), func(i int) []byte { return s.current[groups[i]] })
+	return arrays.BuildBytes(mem, dt, len(groups), func(i int) []byte { return s.current[groups[i]] })
 }
 
 func (s *byteExtremeState) encodedSize(groups []uint32) int {
@@ -202,3 +203,12 @@ func (s *byteExtremeState) decode(r *statebytes.Reader, groups int) {
 		}
 	}
 }
+
+// orderedFloat is the inverse of arrays.OrderedWord.
+func orderedFloat(word int64) float64 {
+	return math.Float64frombits(uint64(word ^ (word >> 63 & math.MaxInt64)))
+}
+
+// orderedUint returns an integer that sorts like the unsigned one. It is its
+// own inverse.
+func orderedUint(word int64) int64 { return word ^ math.MinInt64 }

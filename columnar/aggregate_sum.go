@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
@@ -72,28 +73,28 @@ type intSumState struct {
 
 	batch    []int64 // of the loaded array
 	unsigned bool
-	texts    *byteValues // of the loaded array, if it is text
-	nulls    validity
+	texts    *arrays.Bytes // of the loaded array, if it is text
+	nulls    arrays.Validity
 	scratch  []int64
 }
 
 func (*intSumState) width() int { return 2 }
 
-func (s *intSumState) kind() valueKind {
+func (s *intSumState) kind() arrays.Kind {
 	if s.null {
-		return anyKind
+		return arrays.AnyKind
 	}
-	return intKind
+	return arrays.IntKind
 }
 
 func (s *intSumState) load(arr arrow.Array) (err error) {
-	s.nulls, s.unsigned, s.texts = validityOf(arr), arr.DataType().ID() == arrow.UINT64, nil
-	if kindOf(arr.DataType()) == textKind {
-		texts, err := byteValuesOf(arr)
+	s.nulls, s.unsigned, s.texts = arrays.ValidityOf(arr), arr.DataType().ID() == arrow.UINT64, nil
+	if arrays.KindOf(arr.DataType()) == arrays.TextKind {
+		texts, err := arrays.ReadBytes(arr)
 		s.texts = &texts
 		return err
 	}
-	s.batch, err = wordsOf(arr, &s.scratch, nil)
+	s.batch, err = arrays.ReadWords(arr, &s.scratch, nil)
 	return err
 }
 
@@ -110,9 +111,9 @@ func (s *intSumState) add(ids []uint32, first int) error {
 		return s.addTexts(ids, first)
 	}
 	batch := s.batch[first : first+len(ids)]
-	if s.nulls.hasNulls() || s.unsigned {
+	if s.nulls.HasNulls() || s.unsigned {
 		for i, id := range ids {
-			if s.nulls.isNull(first + i) {
+			if s.nulls.IsNull(first + i) {
 				continue
 			}
 			high := batch[i] >> 63
@@ -134,10 +135,10 @@ func (s *intSumState) add(ids []uint32, first int) error {
 
 func (s *intSumState) addTexts(ids []uint32, first int) error {
 	for i, id := range ids {
-		if s.nulls.isNull(first + i) {
+		if s.nulls.IsNull(first + i) {
 			continue
 		}
-		wide, err := parseWideInt(s.texts.at(first + i))
+		wide, err := parseWideInt(s.texts.At(first + i))
 		if err != nil {
 			return namedcols.AtRow(first+i, err)
 		}
@@ -176,38 +177,38 @@ func isIntegerText(text []byte) bool {
 }
 
 func (s *intSumState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
-	plain := plainType(dt)
+	plain := arrays.PlainType(dt)
 	unsigned := plain.ID() == arrow.UINT64
-	if !unsigned && kindOf(plain) != intKind {
-		return dressedAppended(mem, dt, len(groups), func(i int) any {
+	if !unsigned && arrays.KindOf(plain) != arrays.IntKind {
+		return arrays.Build(mem, dt, len(groups), func(i int) any {
 			if sum := s.sum(groups[i]); !sum.isNull() {
 				return sum.big()
 			}
 			return nil
 		})
 	}
-	column := wordColumn{kind: intKind, words: resized(&s.scratch, len(groups))}
+	column := arrays.Words{Kind: arrays.IntKind, Values: arrays.Resized(&s.scratch, len(groups))}
 	if unsigned {
-		column.kind = uintKind
+		column.Kind = arrays.UintKind
 	}
 	for i, group := range groups {
 		sum, fits := s.sum(group), true
 		switch {
 		case sum.isNull():
-			column.setNull(i)
+			column.SetNull(i)
 			continue
 		case unsigned:
 			var word uint64
 			word, fits = sum.uint64()
-			column.words[i] = int64(word)
+			column.Values[i] = int64(word)
 		default:
-			column.words[i], fits = sum.int64()
+			column.Values[i], fits = sum.int64()
 		}
 		if !fits {
 			return nil, fmt.Errorf("integer overflow: %s does not fit %s", sum.big(), plain)
 		}
 	}
-	return column.build(mem, dt)
+	return column.Build(mem, dt)
 }
 
 func (*intSumState) encodedSize(groups []uint32) int { return 16 * len(groups) }
@@ -246,12 +247,12 @@ func (c *nullableCell) set(group uint32, word int64) {
 }
 
 // column returns the values of groups.
-func (c *nullableCell) column(kind valueKind, groups []uint32, scratch *[]int64) wordColumn {
-	column := wordColumn{kind: kind, words: resized(scratch, len(groups))}
+func (c *nullableCell) column(kind arrays.Kind, groups []uint32, scratch *[]int64) arrays.Words {
+	column := arrays.Words{Kind: kind, Values: arrays.Resized(scratch, len(groups))}
 	for i, group := range groups {
 		word, valid := c.get(group)
-		if column.words[i] = word; !valid {
-			column.setNull(i)
+		if column.Values[i] = word; !valid {
+			column.SetNull(i)
 		}
 	}
 	return column
@@ -285,25 +286,25 @@ func (c *nullableCell) decode(r *statebytes.Reader, groups int) {
 type floatSumState struct {
 	nullableCell
 	batch   []int64 // of the loaded array
-	nulls   validity
+	nulls   arrays.Validity
 	scratch []int64
 }
 
-func (*floatSumState) kind() valueKind { return float64Kind }
+func (*floatSumState) kind() arrays.Kind { return arrays.Float64Kind }
 
 func (s *floatSumState) load(arr arrow.Array) (err error) {
-	s.nulls = validityOf(arr)
+	s.nulls = arrays.ValidityOf(arr)
 	if arr.DataType().ID() == arrow.FLOAT64 {
-		s.batch = fixedValues[int64](arr)
+		s.batch = arrays.FixedValues[int64](arr)
 		return nil
 	}
-	s.batch, err = wordsOf(arr, &s.scratch, func(f float64) int64 { return int64(math.Float64bits(f)) })
+	s.batch, err = arrays.ReadWords(arr, &s.scratch, func(f float64) int64 { return int64(math.Float64bits(f)) })
 	return err
 }
 
 func (s *floatSumState) add(ids []uint32, first int) error {
 	for i, id := range ids {
-		if s.nulls.isNull(first + i) {
+		if s.nulls.IsNull(first + i) {
 			continue
 		}
 		word, valid := s.get(id)
@@ -318,6 +319,6 @@ func (s *floatSumState) add(ids []uint32, first int) error {
 }
 
 func (s *floatSumState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
-	column := s.column(float64Kind, groups, &s.scratch)
-	return column.build(mem, dt)
+	column := s.column(arrays.Float64Kind, groups, &s.scratch)
+	return column.Build(mem, dt)
 }

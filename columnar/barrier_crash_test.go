@@ -16,6 +16,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // foldBelow is the ledger of a partition's visible records below an offset.
@@ -206,7 +208,7 @@ func (c *chainLink) Process(ctx *Context, batch arrow.RecordBatch) error {
 		hashes.Append(c.hash)
 	}
 	columns := []arrow.Array{out.NewArray(), hashes.NewArray()}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	ctx.Forward(array.NewRecordBatch(amountSchema, columns, batch.NumRows()))
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // scalarColumn is the column of rows that are not objects in JSON.
@@ -245,7 +247,7 @@ func (p *jsonBridgePlan) batch(documents [][]byte, mem memory.Allocator) (arrow.
 	if err != nil {
 		return nil, err
 	}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	return array.NewRecordBatch(p.schema, columns, int64(len(documents))), nil
 }
 

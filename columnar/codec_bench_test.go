@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
@@ -184,7 +185,7 @@ func BenchmarkBlobDecodeOfOneRowRecords(b *testing.B) {
 					b.Fatal(err)
 				}
 				joined.Release()
-				releaseArrays(parts)
+				arrays.Release(parts)
 			}
 		}
 		perRow(b, count)
@@ -267,7 +268,7 @@ func BenchmarkJSONEncode(b *testing.B) {
 			for row := range rows {
 				object := make(map[string]any)
 				for i, field := range bidSchema.Fields() {
-					object[field.Name] = Value(batch.Column(i), row)
+					object[field.Name] = arrays.Value(batch.Column(i), row)
 				}
 				if _, err := json.Marshal(object); err != nil {
 					b.Fatal(err)
@@ -340,7 +341,7 @@ func BenchmarkJSONBridge(b *testing.B) {
 					} else if err := json.Unmarshal(members[field.Name], &value); err != nil {
 						b.Fatal(err)
 					}
-					if err := AppendValue(builder.Field(j), value); err != nil {
+					if err := arrays.AppendValue(builder.Field(j), value); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -149,8 +150,8 @@ func (d *blobDecoder) payload(mem memory.Allocator) (arrow.RecordBatch, error) {
 		rows += batch.rows
 	}
 	columns := make([]arrow.Array, 0, d.schema.NumFields())
-	defer func() { releaseArrays(columns) }()
-	parts := make([]part, len(d.batches))
+	defer func() { arrays.Release(columns) }()
+	parts := make([]arrow.ArrayData, len(d.batches))
 	for i, field := range d.schema.Fields() {
 		column, err := d.column(mem, i, field.Type, parts)
 		if err != nil {
@@ -161,26 +162,26 @@ func (d *blobDecoder) payload(mem memory.Allocator) (arrow.RecordBatch, error) {
 	return array.NewRecordBatch(d.schema, columns, int64(rows)), nil
 }
 
-func (d *blobDecoder) column(mem memory.Allocator, i int, dt arrow.DataType, parts []part) (arrow.Array, error) {
+func (d *blobDecoder) column(mem memory.Allocator, i int, dt arrow.DataType, parts []arrow.ArrayData) (arrow.Array, error) {
 	var null arrow.Array
 	if d.tombstones > 0 {
 		var err error
-		if null, err = newNullArray(mem, dt, 1); err != nil {
+		if null, err = arrays.Nulls(mem, dt, 1); err != nil {
 			return nil, err
 		}
 		defer null.Release()
 	}
 	for j, batch := range d.batches {
 		if batch.columns == nil {
-			parts[j] = part{null.Data(), 0, 1}
+			parts[j] = null.Data()
 		} else {
-			parts[j] = part{batch.columns[i], 0, batch.rows}
+			parts[j] = batch.columns[i]
 		}
 	}
 	if len(parts) == 1 {
-		return array.MakeFromData(parts[0].data), nil
+		return array.MakeFromData(parts[0]), nil
 	}
-	data, err := concatParts(mem, parts)
+	data, err := arrays.Concat(mem, parts)
 	if err != nil {
 		return nil, err
 	}

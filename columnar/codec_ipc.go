@@ -8,6 +8,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // IPCSerde is a [ValueSerde] for Arrow batches in the format of an Arrow IPC
@@ -74,7 +76,7 @@ func (s *IPCSerde) Deserialize(_ string, data []byte) (arrow.RecordBatch, error)
 	for i, one := range read {
 		columns := one.arrays()
 		batches[i] = array.NewRecordBatch(schema, columns, int64(one.rows))
-		releaseArrays(columns)
+		arrays.Release(columns)
 		one.release()
 	}
 	defer func() {

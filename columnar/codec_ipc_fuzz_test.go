@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
@@ -41,11 +42,11 @@ func readEverything(batch arrow.RecordBatch) {
 	rows := int(batch.NumRows())
 	for _, column := range batch.Columns() {
 		for row := range min(rows, 50) {
-			Value(column, row)
+			arrays.Value(column, row)
 			column.ValueStr(row)
 		}
 		if rows > 0 {
-			Value(column, rows-1)
+			arrays.Value(column, rows-1)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
@@ -27,7 +28,7 @@ func everyTypeBatch(r *rand.Rand, mem memory.Allocator, rows int) arrow.RecordBa
 		fields = append(fields, arrow.Field{Name: fmt.Sprint("c", i), Type: dt, Nullable: true})
 		columns = append(columns, arrowtest.RandomArray(r, mem, dt, rows))
 	}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	metadata := arrow.NewMetadata([]string{"origin"}, []string{"lab"})
 	return array.NewRecordBatch(arrow.NewSchema(fields, &metadata), columns, int64(rows))
 }
@@ -297,7 +298,7 @@ func TestIPCSchemaCacheSharesSchemas(t *testing.T) {
 	}
 	for i := range 3 * maxCachedIPCSchemas {
 		schema := arrow.NewSchema([]arrow.Field{{Name: fmt.Sprint("field", i), Type: arrow.PrimitiveTypes.Int64}}, nil)
-		batch := array.NewRecordBatch(schema, []arrow.Array{array.MakeFromData(emptyData(arrow.PrimitiveTypes.Int64))}, 0)
+		batch := array.NewRecordBatch(schema, []arrow.Array{array.MakeFromData(arrays.EmptyData(arrow.PrimitiveTypes.Int64))}, 0)
 		back, err := serde.Deserialize("any", arrowStream(t, []arrow.RecordBatch{batch}))
 		if err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -180,7 +181,7 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 	if err != nil {
 		return nil, err
 	}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	payload := array.NewRecordBatch(c.payload, columns, int64(len(records)))
 	defer payload.Release()
 	return attachMetadata(c.mem, payload, records, nil, full)

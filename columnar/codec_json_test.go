@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -310,7 +311,7 @@ func TestJSONKeepsRowsApartFromBadOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	want := `{"m":{"b":null,"a":["y","z"]},"f":["AA==",null],"d":true,"w":"good"}`
 	if diff := cmp.Diff([]string{want, want}, compactTexts(t, columns[0])); diff != "" {
 		t.Errorf("values mismatch (-want +got):\n%s", diff)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // RowCodec is a [BatchCodec] for records that hold one row each, in the format
@@ -79,7 +81,7 @@ func (c *RowCodec[T]) Decode(topic string, records []ConsumedRecord) (arrow.Reco
 	}
 	tombstones := len(rows) < len(records)
 	if tombstones {
-		spread, err := gatherBatch(c.mem, payload, taken)
+		spread, err := arrays.GatherBatch(c.mem, payload, taken)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +112,7 @@ func (c *RowCodec[T]) Encode(topic string, batch arrow.RecordBatch) ([]ProduceRe
 		return records, nil
 	}
 	if len(live) < len(records) {
-		rows, err := gatherBatch(c.mem, payload, live)
+		rows, err := arrays.GatherBatch(c.mem, payload, live)
 		if err != nil {
 			return nil, err
 		}

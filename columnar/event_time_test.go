@@ -14,6 +14,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // pot collects amounts until time is advanced to a multiple of ten, and then
@@ -39,7 +41,7 @@ func (p *pot) AdvanceTime(ctx *Context, timestamp int64) error {
 	names.Append(fmt.Sprintf("p%d", ctx.Partition()))
 	sums.Append(p.sum)
 	columns := []arrow.Array{names.NewArray(), sums.NewArray()}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	ctx.Forward(array.NewRecordBatch(amountSchema, columns, 1))
 	p.sum = 0
 	return nil

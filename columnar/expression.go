@@ -200,7 +200,7 @@ func (e Expression) HasSuffix(suffix any) Expression { return apply(opHasSuffix,
 // Contains reports whether part is in e; both are text or bytes.
 func (e Expression) Contains(part any) Expression { return apply(opContains, e, part) }
 
-// Cast is e as a value of an Arrow type, as [AppendValue] converts it. A value
+// Cast is e as a value of an Arrow type, as arrays.AppendValue converts it. A value
 // that the type does not hold is an error.
 //
 // A timestamp stays the same instant in every unit; as a date it is the day in UTC,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -25,7 +26,7 @@ var (
 
 // arithmetic computes an operator on operands of one kind.
 func (b *boundExpression) arithmetic(result, left, right *vector, rows int, ignored []bool) error {
-	if b.kind == anyKind {
+	if b.kind == arrays.AnyKind {
 		if result.nulls == nil {
 			result.nulls = make([]bool, rows)
 		}
@@ -37,18 +38,18 @@ func (b *boundExpression) arithmetic(result, left, right *vector, rows int, igno
 	// A row counts unless it is null or ignored.
 	counts := func(row int) bool { return !result.isNull(row) && (ignored == nil || !ignored[row]) }
 	switch b.kind {
-	case intKind:
-		result.words = resized(&b.words, rows)
+	case arrays.IntKind:
+		result.words = arrays.Resized(&b.words, rows)
 		return integerArithmetic(b.node.op, result.words, left, right, counts)
-	case uintKind:
-		result.words = resized(&b.words, rows)
+	case arrays.UintKind:
+		result.words = arrays.Resized(&b.words, rows)
 		return unsignedArithmetic(b.node.op, result.words, left, right, counts)
-	case float64Kind:
-		result.words = resized(&b.words, rows)
+	case arrays.Float64Kind:
+		result.words = arrays.Resized(&b.words, rows)
 		floatArithmetic(b.node.op, result.words, left, right)
 		return nil
 	default:
-		result.numbers = resized(&b.numbers, rows)
+		result.numbers = arrays.Resized(&b.numbers, rows)
 		return decimalArithmetic(b.node.op, result.numbers, left, right, counts)
 	}
 }

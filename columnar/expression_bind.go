@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -48,67 +49,67 @@ func (b *boundExpression) settle(schema *arrow.Schema) error {
 		if err := b.unify(0, 1); err != nil {
 			return err
 		}
-		if b.args[0].kind == nestedKind || b.args[1].kind == nestedKind {
-			return fmt.Errorf("cannot compare values that are %s", nestedKind)
+		if b.args[0].kind == arrays.NestedKind || b.args[1].kind == arrays.NestedKind {
+			return fmt.Errorf("cannot compare values that are %s", arrays.NestedKind)
 		}
 	case opAnd, opOr, opNot:
-		if err := b.want(boolKind, b.args...); err != nil {
+		if err := b.want(arrays.BoolKind, b.args...); err != nil {
 			return err
 		}
 	case opIsNull:
 	case opHasPrefix, opHasSuffix, opContains:
 		for _, arg := range b.args {
-			if arg.kind != textKind && arg.kind != bytesKind && arg.kind != anyKind {
+			if arg.kind != arrays.TextKind && arg.kind != arrays.BytesKind && arg.kind != arrays.AnyKind {
 				return fmt.Errorf("%s is %s, not text or bytes", arg.node, arg.kind)
 			}
 		}
 	case opIf:
-		if err := b.want(boolKind, b.args[0]); err != nil {
+		if err := b.want(arrays.BoolKind, b.args[0]); err != nil {
 			return err
 		}
 		if err := b.unify(1, 2); err != nil {
 			return err
 		}
-		if b.args[1].kind == nestedKind || b.args[2].kind == nestedKind {
-			return fmt.Errorf("cannot choose between values that are %s", nestedKind)
+		if b.args[1].kind == arrays.NestedKind || b.args[2].kind == arrays.NestedKind {
+			return fmt.Errorf("cannot choose between values that are %s", arrays.NestedKind)
 		}
 		for _, branch := range b.args[1:] {
-			if branch.kind != anyKind {
+			if branch.kind != arrays.AnyKind {
 				b.kind, b.scale = branch.kind, branch.scale
 			}
 		}
 		return nil
 	case opCast:
 		b.dt, b.kind = b.node.cast, computedKind(b.node.cast)
-		if decimal, ok := plainType(b.dt).(arrow.DecimalType); ok {
+		if decimal, ok := arrays.PlainType(b.dt).(arrow.DecimalType); ok {
 			b.scale = decimal.GetScale()
 		}
 		return b.settleCast()
 	case opBigEndian:
-		if err := b.want(intKind, b.args[0]); err != nil && b.args[0].kind != uintKind {
+		if err := b.want(arrays.IntKind, b.args[0]); err != nil && b.args[0].kind != arrays.UintKind {
 			return err
 		}
-		b.kind = bytesKind
+		b.kind = arrays.BytesKind
 		return nil
 	}
-	b.kind = boolKind
+	b.kind = arrays.BoolKind
 	return nil
 }
 
 // computedKind returns the kind in which values of a type are computed.
-func computedKind(dt arrow.DataType) valueKind {
-	if kind := kindOf(dt); kind != float32Kind {
+func computedKind(dt arrow.DataType) arrays.Kind {
+	if kind := arrays.KindOf(dt); kind != arrays.Float32Kind {
 		return kind
 	}
-	return float64Kind
+	return arrays.Float64Kind
 }
 
 func (b *boundExpression) settleColumn(schema *arrow.Schema) error {
 	column, err := namedcols.Index(schema, b.node.name)
 	if err != nil && b.node.name == TombstoneColumn {
 		// A batch without the column has no tombstone.
-		b.kind, b.dt = boolKind, arrow.FixedWidthTypes.Boolean
-		b.literal = &vector{kind: boolKind, truths: []bool{false}, one: true}
+		b.kind, b.dt = arrays.BoolKind, arrow.FixedWidthTypes.Boolean
+		b.literal = &vector{kind: arrays.BoolKind, truths: []bool{false}, one: true}
 		return nil
 	}
 	if err != nil {
@@ -116,7 +117,7 @@ func (b *boundExpression) settleColumn(schema *arrow.Schema) error {
 	}
 	b.column, b.dt = column, schema.Field(column).Type
 	b.kind, b.when = computedKind(b.dt), timeTypeOf(b.dt)
-	if decimal, ok := plainType(b.dt).(arrow.DecimalType); ok {
+	if decimal, ok := arrays.PlainType(b.dt).(arrow.DecimalType); ok {
 		b.scale = decimal.GetScale()
 	}
 	return nil
@@ -124,40 +125,40 @@ func (b *boundExpression) settleColumn(schema *arrow.Schema) error {
 
 func (b *boundExpression) settleLiteral() error {
 	v := vector{one: true}
-	word := func(kind valueKind, word int64) { v.kind, v.words = kind, []int64{word} }
-	text := func(kind valueKind, text []byte) {
-		v.kind, v.bytes = kind, byteValues{data: text, width: len(text)}
+	word := func(kind arrays.Kind, word int64) { v.kind, v.words = kind, []int64{word} }
+	text := func(kind arrays.Kind, text []byte) {
+		v.kind, v.bytes = kind, arrays.Bytes{Data: text, Width: len(text)}
 	}
 	switch value := b.node.value.(type) {
 	case nil:
 		v.nulls = []bool{true}
 	case bool:
-		v.kind, v.truths = boolKind, []bool{value}
+		v.kind, v.truths = arrays.BoolKind, []bool{value}
 	case int, int8, int16, int32, int64:
-		word(intKind, asInt64(value))
+		word(arrays.IntKind, asInt64(value))
 	case uint8:
-		word(intKind, int64(value))
+		word(arrays.IntKind, int64(value))
 	case uint16:
-		word(intKind, int64(value))
+		word(arrays.IntKind, int64(value))
 	case uint32:
-		word(intKind, int64(value))
+		word(arrays.IntKind, int64(value))
 	case uint:
 		word(unsignedKind(uint64(value)), int64(value))
 	case uint64:
 		word(unsignedKind(value), int64(value))
 	case float32:
-		word(float64Kind, int64(math.Float64bits(float64(value))))
+		word(arrays.Float64Kind, int64(math.Float64bits(float64(value))))
 	case float64:
-		word(float64Kind, int64(math.Float64bits(value)))
+		word(arrays.Float64Kind, int64(math.Float64bits(value)))
 	case string:
-		text(textKind, []byte(value))
+		text(arrays.TextKind, []byte(value))
 	case []byte:
-		text(bytesKind, value)
+		text(arrays.BytesKind, value)
 	case *big.Rat:
 		return b.setDecimal(value)
 	case time.Time, time.Duration:
 		// settleTimes gives it the unit of the other operand.
-		b.kind = nestedKind
+		b.kind = arrays.NestedKind
 		return nil
 	}
 	b.kind, b.literal = v.kind, &v
@@ -179,11 +180,11 @@ func asInt64(value any) int64 {
 	}
 }
 
-func unsignedKind(value uint64) valueKind {
+func unsignedKind(value uint64) arrays.Kind {
 	if value > math.MaxInt64 {
-		return uintKind
+		return arrays.UintKind
 	}
-	return intKind
+	return arrays.IntKind
 }
 
 func (b *boundExpression) setDecimal(value *big.Rat) error {
@@ -196,16 +197,16 @@ func (b *boundExpression) setDecimal(value *big.Rat) error {
 		return err
 	}
 	number, _ := state.get(0)
-	b.kind, b.scale = decimalKind, state.scale
-	b.literal = &vector{kind: decimalKind, scale: state.scale, one: true}
+	b.kind, b.scale = arrays.DecimalKind, state.scale
+	b.literal = &vector{kind: arrays.DecimalKind, scale: state.scale, one: true}
 	b.literal.numbers = append(b.literal.numbers, number)
 	return nil
 }
 
 // want makes sure that operands are of a kind, or null.
-func (b *boundExpression) want(kind valueKind, operands ...*boundExpression) error {
+func (b *boundExpression) want(kind arrays.Kind, operands ...*boundExpression) error {
 	for _, operand := range operands {
-		if operand.kind != kind && operand.kind != anyKind {
+		if operand.kind != kind && operand.kind != arrays.AnyKind {
 			return fmt.Errorf("%s is %s, not %s", operand.node, operand.kind, kind)
 		}
 	}
@@ -218,14 +219,14 @@ func (b *boundExpression) settleArithmetic() error {
 	}
 	left, right := b.args[0], b.args[1]
 	b.kind, b.scale = left.kind, left.scale
-	if b.kind == anyKind {
+	if b.kind == arrays.AnyKind {
 		b.kind, b.scale = right.kind, right.scale
 	}
 	if err := b.settleOperator(left, right); err != nil {
 		return err
 	}
-	if left.kind == anyKind || right.kind == anyKind {
-		b.kind, b.scale = anyKind, 0
+	if left.kind == arrays.AnyKind || right.kind == arrays.AnyKind {
+		b.kind, b.scale = arrays.AnyKind, 0
 	}
 	return nil
 }
@@ -234,13 +235,13 @@ func (b *boundExpression) settleArithmetic() error {
 // operands, and sets the scale of its result.
 func (b *boundExpression) settleOperator(left, right *boundExpression) error {
 	switch b.kind {
-	case anyKind, intKind, uintKind:
+	case arrays.AnyKind, arrays.IntKind, arrays.UintKind:
 		return nil
-	case float64Kind:
+	case arrays.Float64Kind:
 		if b.node.op != opMod {
 			return nil
 		}
-	case decimalKind:
+	case arrays.DecimalKind:
 		switch b.node.op {
 		case opAdd, opSub:
 			return nil
@@ -263,11 +264,11 @@ func (b *boundExpression) unify(i, j int) error {
 	if err != nil {
 		return err
 	}
-	if kind == intKind && left.kind != right.kind && left.kind != anyKind && right.kind != anyKind && b.compares() {
+	if kind == arrays.IntKind && left.kind != right.kind && left.kind != arrays.AnyKind && right.kind != arrays.AnyKind && b.compares() {
 		return nil
 	}
 	scale := max(left.scale, right.scale)
-	if kind == decimalKind && b.node.op == opMul {
+	if kind == arrays.DecimalKind && b.node.op == opMul {
 		b.args[i], b.args[j] = left.as(kind, left.scale), right.as(kind, right.scale)
 		return nil
 	}
@@ -279,41 +280,41 @@ func (b *boundExpression) compares() bool {
 	return b.node.op >= opEqual && b.node.op <= opGreaterOrEqual
 }
 
-func commonOperandKind(left, right *boundExpression) (valueKind, error) {
+func commonOperandKind(left, right *boundExpression) (arrays.Kind, error) {
 	a, b := left.kind, right.kind
-	has := func(kind valueKind) bool { return a == kind || b == kind }
-	numbers := func(kind valueKind) bool {
-		return kind == intKind || kind == uintKind || kind == float64Kind || kind == decimalKind
+	has := func(kind arrays.Kind) bool { return a == kind || b == kind }
+	numbers := func(kind arrays.Kind) bool {
+		return kind == arrays.IntKind || kind == arrays.UintKind || kind == arrays.Float64Kind || kind == arrays.DecimalKind
 	}
 	switch {
-	case a == b, b == anyKind:
+	case a == b, b == arrays.AnyKind:
 		return a, nil
-	case a == anyKind:
+	case a == arrays.AnyKind:
 		return b, nil
-	case (a == textKind || a == bytesKind) && (b == textKind || b == bytesKind):
-		return bytesKind, nil
+	case (a == arrays.TextKind || a == arrays.BytesKind) && (b == arrays.TextKind || b == arrays.BytesKind):
+		return arrays.BytesKind, nil
 	case !numbers(a) || !numbers(b):
-		return anyKind, fmt.Errorf("%s is %s and %s is %s", left.node, a, right.node, b)
-	case has(decimalKind) && has(float64Kind):
+		return arrays.AnyKind, fmt.Errorf("%s is %s and %s is %s", left.node, a, right.node, b)
+	case has(arrays.DecimalKind) && has(arrays.Float64Kind):
 		// A literal such as 0.1 stands for the decimal that it is written as.
 		if left.becomesDecimal() || right.becomesDecimal() {
-			return decimalKind, nil
+			return arrays.DecimalKind, nil
 		}
-		return float64Kind, nil
-	case has(decimalKind):
-		return decimalKind, nil
-	case has(float64Kind):
-		return float64Kind, nil
+		return arrays.Float64Kind, nil
+	case has(arrays.DecimalKind):
+		return arrays.DecimalKind, nil
+	case has(arrays.Float64Kind):
+		return arrays.Float64Kind, nil
 	case left.isNaturalLiteral() || right.isNaturalLiteral():
-		return uintKind, nil
+		return arrays.UintKind, nil
 	default:
-		return intKind, nil
+		return arrays.IntKind, nil
 	}
 }
 
 // becomesDecimal makes a literal float a decimal, if it is one.
 func (b *boundExpression) becomesDecimal() bool {
-	if b.kind != float64Kind || b.literal == nil {
+	if b.kind != arrays.Float64Kind || b.literal == nil {
 		return false
 	}
 	f := math.Float64frombits(uint64(b.literal.words[0]))
@@ -323,5 +324,5 @@ func (b *boundExpression) becomesDecimal() bool {
 
 // isNaturalLiteral reports whether b is a literal integer that is not negative.
 func (b *boundExpression) isNaturalLiteral() bool {
-	return b.literal != nil && b.kind == intKind && b.literal.words[0] >= 0
+	return b.literal != nil && b.kind == arrays.IntKind && b.literal.words[0] >= 0
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // settleTimes gives the operands of a step that are dates or times one unit where
@@ -23,10 +25,10 @@ func (b *boundExpression) settleTimes(i, j int) error {
 	}
 	left, right := b.args[i], b.args[j]
 	l, r := classOf(left.when), classOf(right.when)
-	if left.kind == anyKind || right.kind == anyKind {
+	if left.kind == arrays.AnyKind || right.kind == arrays.AnyKind {
 		if b.node.op == opIf {
 			b.when = left.when
-			if left.kind == anyKind {
+			if left.kind == arrays.AnyKind {
 				b.when = right.when
 			}
 		}
@@ -34,9 +36,9 @@ func (b *boundExpression) settleTimes(i, j int) error {
 	}
 	if l == notTime || r == notTime {
 		switch {
-		case l == spanClass && right.kind == intKind && (b.node.op == opMul || b.node.op == opDiv):
+		case l == spanClass && right.kind == arrays.IntKind && (b.node.op == opMul || b.node.op == opDiv):
 			b.when = left.when
-		case r == spanClass && left.kind == intKind && b.node.op == opMul:
+		case r == spanClass && left.kind == arrays.IntKind && b.node.op == opMul:
 			b.when = right.when
 		}
 		return nil

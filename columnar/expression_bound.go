@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
@@ -16,7 +17,7 @@ import (
 type boundExpression struct {
 	node   *expressionNode
 	args   []*boundExpression
-	kind   valueKind
+	kind   arrays.Kind
 	scale  int32          // of decimals
 	dt     arrow.DataType // of a column or a cast; nil otherwise
 	when   arrow.DataType // plain, of values that are dates or times; nil otherwise
@@ -33,7 +34,7 @@ func (b *boundExpression) asTime(dt arrow.DataType) *boundExpression {
 	if arrow.TypeEqual(b.when, dt) {
 		return b
 	}
-	return &boundExpression{node: b.node, args: []*boundExpression{b}, kind: intKind, when: dt, convert: true}
+	return &boundExpression{node: b.node, args: []*boundExpression{b}, kind: arrays.IntKind, when: dt, convert: true}
 }
 
 // isTime reports whether b is a literal that has yet to get a unit.
@@ -86,8 +87,8 @@ func (b *boundExpression) setTime(like arrow.DataType) error {
 				continue
 			}
 		}
-		b.kind, b.when = intKind, dt
-		b.literal = &vector{kind: intKind, words: []int64{word}, when: dt, one: true}
+		b.kind, b.when = arrays.IntKind, dt
+		b.literal = &vector{kind: arrays.IntKind, words: []int64{word}, when: dt, one: true}
 		return nil
 	}
 	return fmt.Errorf("%s is out of the range of %s", b.node, timeType(classOf(like), arrow.Nanosecond, zoneOf(like)))
@@ -99,11 +100,11 @@ func (b *boundExpression) isStored() bool {
 }
 
 // as returns b converted to a kind.
-func (b *boundExpression) as(kind valueKind, scale int32) *boundExpression {
-	if b.kind == kind && (kind != decimalKind || b.scale == scale) || b.kind == anyKind {
+func (b *boundExpression) as(kind arrays.Kind, scale int32) *boundExpression {
+	if b.kind == kind && (kind != arrays.DecimalKind || b.scale == scale) || b.kind == arrays.AnyKind {
 		return b
 	}
-	if kind != decimalKind {
+	if kind != arrays.DecimalKind {
 		scale = 0
 	}
 	return &boundExpression{node: b.node, args: []*boundExpression{b}, kind: kind, scale: scale, convert: true}

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
@@ -30,7 +31,7 @@ func newEvaluation(mem memory.Allocator, batch arrow.RecordBatch) *evaluation {
 	return &evaluation{mem: mem, batch: batch, rows: int(batch.NumRows())}
 }
 
-func (ev *evaluation) release() { releaseArrays(ev.held) }
+func (ev *evaluation) release() { arrays.Release(ev.held) }
 
 // hold keeps arr until the evaluation is released, and takes it over.
 func (ev *evaluation) hold(arr arrow.Array) arrow.Array {
@@ -116,21 +117,21 @@ func (ev *evaluation) compute(b *boundExpression, result *vector, args []vector,
 	case opAdd, opSub, opMul, opDiv, opMod:
 		return b.arithmetic(result, &args[0], &args[1], rows, ignored)
 	case opEqual, opNotEqual, opLess, opLessOrEqual, opGreater, opGreaterOrEqual:
-		result.truths = resized(&b.truths, rows)
+		result.truths = arrays.Resized(&b.truths, rows)
 		compareVectors(op, &args[0], &args[1], result.truths)
 	case opNot:
-		result.truths = resized(&b.truths, rows)
+		result.truths = arrays.Resized(&b.truths, rows)
 		mask := args[0].mask()
 		for row := range result.truths {
-			result.truths[row] = args[0].kind == boolKind && !args[0].truths[row&mask]
+			result.truths[row] = args[0].kind == arrays.BoolKind && !args[0].truths[row&mask]
 		}
 	case opIsNull:
-		result.truths = resized(&b.truths, rows)
+		result.truths = arrays.Resized(&b.truths, rows)
 		for row := range result.truths {
 			result.truths[row] = args[0].isNull(row)
 		}
 	case opHasPrefix, opHasSuffix, opContains:
-		result.truths = resized(&b.truths, rows)
+		result.truths = arrays.Resized(&b.truths, rows)
 		test := map[operation]func(s, part []byte) bool{
 			opHasPrefix: bytes.HasPrefix, opHasSuffix: bytes.HasSuffix, opContains: bytes.Contains,
 		}[op]
@@ -142,7 +143,7 @@ func (ev *evaluation) compute(b *boundExpression, result *vector, args []vector,
 	case opCast:
 		return ev.castTo(b, result, &args[0], rows, ignored)
 	case opBigEndian:
-		if args[0].kind == anyKind {
+		if args[0].kind == arrays.AnyKind {
 			*result = args[0]
 			return nil
 		}
@@ -153,7 +154,7 @@ func (ev *evaluation) compute(b *boundExpression, result *vector, args []vector,
 
 func (ev *evaluation) column(b *boundExpression) (vector, error) {
 	column := ev.batch.Column(b.column)
-	plain, err := plainArray(ev.mem, column)
+	plain, err := arrays.Plain(ev.mem, column)
 	if err != nil {
 		return vector{}, namedcols.Failure(b.node.name, err)
 	}
@@ -161,10 +162,10 @@ func (ev *evaluation) column(b *boundExpression) (vector, error) {
 	if err != nil {
 		return vector{}, namedcols.Failure(b.node.name, err)
 	}
-	if v.kind == nestedKind || v.kind == anyKind {
-		v.nulls = resized(&b.nulls, ev.rows)
+	if v.kind == arrays.NestedKind || v.kind == arrays.AnyKind {
+		v.nulls = arrays.Resized(&b.nulls, ev.rows)
 		for row := range v.nulls {
-			v.nulls[row] = plain.IsNull(row) || v.kind == anyKind
+			v.nulls[row] = plain.IsNull(row) || v.kind == arrays.AnyKind
 		}
 	}
 	return v, nil
@@ -186,7 +187,7 @@ func (ev *evaluation) logic(b *boundExpression, ignored []bool) (vector, error) 
 	if err != nil {
 		return vector{}, err
 	}
-	result := vector{kind: boolKind, truths: resized(&b.truths, ev.rows)}
+	result := vector{kind: arrays.BoolKind, truths: arrays.Resized(&b.truths, ev.rows)}
 	result.nulls = b.mergedNulls(ev.rows, &left, &right)
 	for row := range result.truths {
 		decided := left.decides(row, decisive) || right.decides(row, decisive)
@@ -200,7 +201,7 @@ func (ev *evaluation) logic(b *boundExpression, ignored []bool) (vector, error) 
 
 // decides reports whether a row has that truth value.
 func (v *vector) decides(row int, truth bool) bool {
-	return v.kind == boolKind && !v.isNull(row) && v.truths[row&v.mask()] == truth
+	return v.kind == arrays.BoolKind && !v.isNull(row) && v.truths[row&v.mask()] == truth
 }
 
 // choose computes If.
@@ -227,18 +228,18 @@ func (ev *evaluation) choose(b *boundExpression, ignored []bool) (vector, error)
 		}
 		return &branches[1]
 	}
-	result := vector{kind: b.kind, scale: b.scale, when: b.when, nulls: resized(&b.nulls, ev.rows)}
+	result := vector{kind: b.kind, scale: b.scale, when: b.when, nulls: arrays.Resized(&b.nulls, ev.rows)}
 	for row := range result.nulls {
-		result.nulls[row] = of(row).kind == anyKind || of(row).isNull(row)
+		result.nulls[row] = of(row).kind == arrays.AnyKind || of(row).isNull(row)
 	}
 	switch b.kind {
-	case boolKind:
+	case arrays.BoolKind:
 		result.truths = chosen(&b.truths, result.nulls, func(row int) bool { v := of(row); return v.truths[row&v.mask()] })
-	case textKind, bytesKind:
-		result.bytes = byteValues{generic: func(row int) []byte { return of(row).text(row) }}
-	case decimalKind:
+	case arrays.TextKind, arrays.BytesKind:
+		result.bytes = arrays.Bytes{Func: func(row int) []byte { return of(row).text(row) }}
+	case arrays.DecimalKind:
 		result.numbers = chosen(&b.numbers, result.nulls, func(row int) decimal256.Num { v := of(row); return v.numbers[row&v.mask()] })
-	case anyKind:
+	case arrays.AnyKind:
 	default:
 		result.words = chosen(&b.words, result.nulls, func(row int) int64 { v := of(row); return v.words[row&v.mask()] })
 	}
@@ -246,7 +247,7 @@ func (ev *evaluation) choose(b *boundExpression, ignored []bool) (vector, error)
 }
 
 func chosen[T any](scratch *[]T, nulls []bool, value func(row int) T) []T {
-	values := resized(scratch, len(nulls))
+	values := arrays.Resized(scratch, len(nulls))
 	for row, null := range nulls {
 		if !null {
 			values[row] = value(row)
@@ -261,7 +262,7 @@ func (ev *evaluation) castTo(b *boundExpression, result, arg *vector, rows int, 
 	if err != nil {
 		return err
 	}
-	plain, err := plainArray(ev.mem, ev.hold(cast))
+	plain, err := arrays.Plain(ev.mem, ev.hold(cast))
 	if err != nil {
 		return err
 	}
@@ -274,7 +275,7 @@ func (ev *evaluation) castTo(b *boundExpression, result, arg *vector, rows int, 
 // converted returns arg in the kind and scale of b. What is null in all rows needs
 // no kind.
 func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool) (vector, error) {
-	if arg.kind == anyKind {
+	if arg.kind == arrays.AnyKind {
 		return *arg, nil
 	}
 	result := vector{kind: b.kind, scale: b.scale, when: b.when, nulls: arg.nulls, one: arg.one}
@@ -287,17 +288,17 @@ func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool)
 	}
 	switch {
 	case b.when != nil:
-		result.words = resized(&b.words, rows)
+		result.words = arrays.Resized(&b.words, rows)
 		if err := arg.inFinerUnit(result.words, b.when, fail); err != nil {
 			return vector{}, err
 		}
-	case b.kind == bytesKind:
+	case b.kind == arrays.BytesKind:
 		result.bytes = arg.bytes
-	case b.kind == decimalKind:
-		result.numbers = resized(&b.numbers, rows)
+	case b.kind == arrays.DecimalKind:
+		result.numbers = arrays.Resized(&b.numbers, rows)
 		for row := range result.numbers {
 			number, more := decimal256.Num{}, b.scale
-			if arg.kind == decimalKind {
+			if arg.kind == arrays.DecimalKind {
 				number, more = arg.numbers[row], b.scale-arg.scale
 			} else {
 				number = decimal256.FromBigInt(arg.integer(row))
@@ -309,14 +310,14 @@ func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool)
 				}
 			}
 		}
-	case b.kind == float64Kind:
-		result.words = resized(&b.words, rows)
+	case b.kind == arrays.Float64Kind:
+		result.words = arrays.Resized(&b.words, rows)
 		for row := range result.words {
 			var f float64
 			switch arg.kind {
-			case decimalKind:
+			case arrays.DecimalKind:
 				f, _ = numtext.Rat(arg.numbers[row].BigInt(), arg.scale).Float64()
-			case uintKind:
+			case arrays.UintKind:
 				f = float64(uint64(arg.words[row]))
 			default:
 				f = float64(arg.words[row])
@@ -340,7 +341,7 @@ func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool)
 
 // integer returns a row of a vector of integers.
 func (v *vector) integer(row int) *big.Int {
-	if v.kind == uintKind {
+	if v.kind == arrays.UintKind {
 		return new(big.Int).SetUint64(uint64(v.words[row]))
 	}
 	return big.NewInt(v.words[row])
@@ -349,16 +350,16 @@ func (v *vector) integer(row int) *big.Int {
 // compareVectors compares operands of one kind, or integers with and without sign. Rows with a null have no defined
 // result.
 func compareVectors(op operation, left, right *vector, out []bool) {
-	if left.kind == anyKind || right.kind == anyKind {
+	if left.kind == arrays.AnyKind || right.kind == arrays.AnyKind {
 		return
 	}
 	switch {
-	case left.kind == intKind && right.kind == uintKind:
+	case left.kind == arrays.IntKind && right.kind == arrays.UintKind:
 		compareBy(op, out, func(row int) int {
 			return compareSigned(left.words[row&left.mask()], uint64(right.words[row&right.mask()]))
 		})
 		return
-	case left.kind == uintKind && right.kind == intKind:
+	case left.kind == arrays.UintKind && right.kind == arrays.IntKind:
 		compareBy(op, out, func(row int) int {
 			return -compareSigned(right.words[row&right.mask()], uint64(left.words[row&left.mask()]))
 		})
@@ -371,19 +372,19 @@ func compareVectors(op operation, left, right *vector, out []bool) {
 		return
 	}
 	switch left.kind {
-	case intKind:
+	case arrays.IntKind:
 		compareOrdered(op, left.words, left.mask(), right.words, right.mask(), out)
-	case uintKind:
+	case arrays.UintKind:
 		compareOrdered(op, asUint64(left.words), left.mask(), asUint64(right.words), right.mask(), out)
-	case float64Kind:
+	case arrays.Float64Kind:
 		compareBy(op, out, func(row int) int {
 			return cmp.Compare(comparable64(left.words[row&left.mask()]), comparable64(right.words[row&right.mask()]))
 		})
-	case boolKind:
+	case arrays.BoolKind:
 		compareBy(op, out, func(row int) int {
 			return cmp.Compare(asBit(left.truths[row&left.mask()]), asBit(right.truths[row&right.mask()]))
 		})
-	case textKind, bytesKind:
+	case arrays.TextKind, arrays.BytesKind:
 		skip := func(row int) bool { return left.isNull(row) || right.isNull(row) }
 		compareBy(op, out, func(row int) int {
 			if skip(row) {
@@ -391,7 +392,7 @@ func compareVectors(op operation, left, right *vector, out []bool) {
 			}
 			return bytes.Compare(left.text(row), right.text(row))
 		})
-	case decimalKind:
+	case arrays.DecimalKind:
 		compareBy(op, out, func(row int) int {
 			return left.numbers[row&left.mask()].Cmp(right.numbers[row&right.mask()])
 		})
@@ -405,7 +406,7 @@ func comparable64(word int64) int64 {
 	if f == 0 {
 		return 0
 	}
-	return orderedWord(f)
+	return arrays.OrderedWord(f)
 }
 
 func asBit(truth bool) int {

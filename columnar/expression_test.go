@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -267,8 +268,8 @@ func TestFilterWhereAgreesWithFilter(t *testing.T) {
 		batch := arrowtest.JSONBatch(t, mem, amountSchema, rows...)
 		limit := r.Int64N(20) - 10
 		want := processRows(t, Filter(mem, func(batch arrow.RecordBatch, row int) bool {
-			amount := Value(batch.Column(1), row)
-			return amount != nil && amount.(int64)%3 != 0 && (amount.(int64) > limit || Value(batch.Column(0), row) == "u2")
+			amount := arrays.Value(batch.Column(1), row)
+			return amount != nil && amount.(int64)%3 != 0 && (amount.(int64) > limit || arrays.Value(batch.Column(0), row) == "u2")
 		}), batch)
 		predicate := And(Column("amount").Mod(3).NotEqual(0), Or(Column("amount").Greater(limit), Column("user").Equal("u2")))
 		if diff := cmp.Diff(want, processRows(t, FilterWhere(mem, predicate), batch)); diff != "" {

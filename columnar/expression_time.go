@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
@@ -32,7 +33,7 @@ func timeTypeOf(dt arrow.DataType) arrow.DataType {
 	if dt == nil {
 		return nil
 	}
-	if plain := plainType(dt); classOf(plain) != notTime {
+	if plain := arrays.PlainType(dt); classOf(plain) != notTime {
 		return plain
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -60,7 +62,7 @@ func timesToTry(dt arrow.DataType) []int64 {
 func timeBatch(tb testing.TB, a arrow.DataType, x any, b arrow.DataType, y any) arrow.RecordBatch {
 	tb.Helper()
 	mem := newAllocator(tb)
-	schema := fields("a", a, "b", b)
+	schema := arrowtest.Fields("a", a, "b", b)
 	builder := array.NewRecordBuilder(mem, schema)
 	defer builder.Release()
 	for i, count := range []any{x, y} {
@@ -89,10 +91,7 @@ func computed(tb testing.TB, e Expression, batch arrow.RecordBatch) (any, arrow.
 
 // inNanos returns a value of a time type in nanoseconds.
 func inNanos(value any, dt arrow.DataType) *big.Int {
-	count, _, err := integerOf(value)
-	if err != nil {
-		panic(err)
-	}
+	count := reflect.ValueOf(value).Int()
 	return new(big.Int).Mul(big.NewInt(count), big.NewInt(nanosPer[zoneless(dt)]))
 }
 

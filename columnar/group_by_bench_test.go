@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
@@ -132,13 +133,13 @@ func BenchmarkGroupByNaive(b *testing.B) {
 			add := func(batch arrow.RecordBatch) (touched map[string]bool) {
 				touched = make(map[string]bool)
 				for row := range int(batch.NumRows()) {
-					key := Value(batch.Column(0), row)
+					key := arrays.Value(batch.Column(0), row)
 					encoded, _ := appendKeyValue(nil, key)
 					name := string(encoded)
 					if sums[name] == nil {
 						sums[name], keys[name] = new(big.Int), key
 					}
-					amount := Value(batch.Column(2), row).(int64)
+					amount := arrays.Value(batch.Column(2), row).(int64)
 					sums[name].Add(sums[name], big.NewInt(amount))
 					touched[name] = true
 				}
@@ -151,10 +152,10 @@ func BenchmarkGroupByNaive(b *testing.B) {
 			for b.Loop() {
 				result := array.NewRecordBuilder(memory.DefaultAllocator, arrowtest.Fields("key", int64Type, "total", int64Type))
 				for name := range add(batch) {
-					if err := AppendValue(result.Field(0), keys[name]); err != nil {
+					if err := arrays.AppendValue(result.Field(0), keys[name]); err != nil {
 						b.Fatal(err)
 					}
-					if err := AppendValue(result.Field(1), sums[name].Int64()); err != nil {
+					if err := arrays.AppendValue(result.Field(1), sums[name].Int64()); err != nil {
 						b.Fatal(err)
 					}
 				}

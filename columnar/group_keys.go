@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -19,7 +20,7 @@ import (
 // appeared. Null keys are flagged in the header of the group's row.
 type keyColumn interface {
 	placeable
-	kind() valueKind
+	kind() arrays.Kind
 	// load makes arr, a plain array, the batch that rows refer to.
 	load(arr arrow.Array) error
 	// mix adds the keys of the rows from first on to their hashes.
@@ -47,9 +48,9 @@ type keyColumn interface {
 }
 
 // newKeyColumn returns the key column of that index, without groups.
-func newKeyColumn(kind valueKind, index int) keyColumn {
+func newKeyColumn(kind arrays.Kind, index int) keyColumn {
 	flag := keyFlag(1) << (firstNull + index)
-	if kind.isWord() || kind == anyKind {
+	if kind.IsWord() || kind == arrays.AnyKind {
 		return &wordKeys{keyFlag: flag, valueKind: kind}
 	}
 	return &byteKeys{keyFlag: flag, valueKind: kind, data: []byte{}}
@@ -103,35 +104,35 @@ func (f keyFlag) decode(r *statebytes.Reader, rows *groupRows, groups int) (null
 type wordKeys struct {
 	cell
 	keyFlag
-	valueKind valueKind
+	valueKind arrays.Kind
 	hasNulls  bool // some group may have a null key
 
 	batch      []int64 // of the loaded array
-	batchNulls validity
+	batchNulls arrays.Validity
 	scratch    []int64
 }
 
-func (k *wordKeys) kind() valueKind { return k.valueKind }
+func (k *wordKeys) kind() arrays.Kind { return k.valueKind }
 
 func (*wordKeys) width() int { return 1 }
 
 func (k *wordKeys) load(arr arrow.Array) (err error) {
-	k.batchNulls = validityOf(arr)
-	k.batch, err = wordsOf(arr, &k.scratch, equalityWord)
+	k.batchNulls = arrays.ValidityOf(arr)
+	k.batch, err = arrays.ReadWords(arr, &k.scratch, equalityWord)
 	return err
 }
 
 // loadWords makes words without nulls the batch.
 func (k *wordKeys) loadWords(words []int64) {
-	k.batch, k.batchNulls = words, validity{}
+	k.batch, k.batchNulls = words, arrays.Validity{}
 }
 
 // plain reports whether neither the batch nor the groups have null keys.
-func (k *wordKeys) plain() bool { return !k.hasNulls && !k.batchNulls.hasNulls() }
+func (k *wordKeys) plain() bool { return !k.hasNulls && !k.batchNulls.HasNulls() }
 
 func (k *wordKeys) mix(hashes []uint64, first int) {
 	for i, word := range k.batch[first : first+len(hashes)] {
-		if k.batchNulls.isNull(first + i) {
+		if k.batchNulls.IsNull(first + i) {
 			hashes[i] = mixNull(hashes[i])
 		} else {
 			hashes[i] = mixWord(hashes[i], word)
@@ -153,7 +154,7 @@ func (k *wordKeys) at(group uint32) int64 { return int64(*k.word(group, 0)) }
 
 func (k *wordKeys) equal(group uint32, row int) bool {
 	null := k.isNull(k.rows, group)
-	if k.batchNulls.isNull(row) {
+	if k.batchNulls.IsNull(row) {
 		return null
 	}
 	return !null && k.at(group) == k.batch[row]
@@ -164,7 +165,7 @@ func (k *wordKeys) equalGroups(a, b uint32) bool {
 }
 
 func (k *wordKeys) set(group uint32, row int) {
-	if k.batchNulls.isNull(row) {
+	if k.batchNulls.IsNull(row) {
 		k.hasNulls = true
 		k.setNull(k.rows, group)
 		return
@@ -179,17 +180,17 @@ func (*wordKeys) truncate(int) {}
 func (*wordKeys) compact(int) {}
 
 func (k *wordKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
-	column := wordColumn{kind: k.valueKind, words: resized(&k.scratch, len(groups))}
+	column := arrays.Words{Kind: k.valueKind, Values: arrays.Resized(&k.scratch, len(groups))}
 	if k.hasNulls {
-		column.nulls = make([]bool, len(groups))
+		column.Nulls = make([]bool, len(groups))
 	}
 	for i, group := range groups {
-		column.words[i] = k.at(group)
+		column.Values[i] = k.at(group)
 		if k.hasNulls {
-			column.nulls[i] = k.isNull(k.rows, group)
+			column.Nulls[i] = k.isNull(k.rows, group)
 		}
 	}
-	return column.build(mem, dt)
+	return column.Build(mem, dt)
 }
 
 func (*wordKeys) encodedSize(groups []uint32) int { return 9 * len(groups) }
@@ -207,7 +208,7 @@ func (k *wordKeys) encode(w *statebytes.Writer, groups []uint32) {
 
 func (k *wordKeys) decode(r *statebytes.Reader, groups int) {
 	nulls := k.keyFlag.decode(r, k.rows, groups)
-	if k.hasNulls = nulls > 0; k.valueKind == anyKind && nulls < groups {
+	if k.hasNulls = nulls > 0; k.valueKind == arrays.AnyKind && nulls < groups {
 		r.Fail(errors.New("keys of no kind are not null in snapshot"))
 		return
 	}
@@ -228,37 +229,39 @@ func (k *wordKeys) decode(r *statebytes.Reader, groups int) {
 type byteKeys struct {
 	cell
 	keyFlag
-	valueKind valueKind
+	valueKind arrays.Kind
 	data      []byte
 
-	batch      byteValues // of the loaded array
-	batchNulls validity
+	batch      arrays.Bytes // of the loaded array
+	batchNulls arrays.Validity
 	encoded    encodedValues
 }
 
-func (k *byteKeys) kind() valueKind { return k.valueKind }
+func (k *byteKeys) kind() arrays.Kind { return k.valueKind }
 
 func (*byteKeys) width() int { return 2 }
 
 // isEncoded reports whether keys are encoded values.
-func (k *byteKeys) isEncoded() bool { return k.valueKind != textKind && k.valueKind != bytesKind }
+func (k *byteKeys) isEncoded() bool {
+	return k.valueKind != arrays.TextKind && k.valueKind != arrays.BytesKind
+}
 
 func (k *byteKeys) load(arr arrow.Array) (err error) {
-	k.batchNulls = validityOf(arr)
+	k.batchNulls = arrays.ValidityOf(arr)
 	if k.isEncoded() {
 		k.batch, err = k.encoded.read(arr)
 	} else {
-		k.batch, err = byteValuesOf(arr)
+		k.batch, err = arrays.ReadBytes(arr)
 	}
 	return err
 }
 
 func (k *byteKeys) mix(hashes []uint64, first int) {
 	for i := range hashes {
-		if k.batchNulls.isNull(first + i) {
+		if k.batchNulls.IsNull(first + i) {
 			hashes[i] = mixNull(hashes[i])
 		} else {
-			hashes[i] = mixBytes(hashes[i], k.batch.at(first+i))
+			hashes[i] = mixBytes(hashes[i], k.batch.At(first+i))
 		}
 	}
 }
@@ -282,10 +285,10 @@ func (k *byteKeys) at(group uint32) []byte { return k.data[*k.word(group, 0):*k.
 
 func (k *byteKeys) equal(group uint32, row int) bool {
 	null := k.isNull(k.rows, group)
-	if k.batchNulls.isNull(row) {
+	if k.batchNulls.IsNull(row) {
 		return null
 	}
-	return !null && bytes.Equal(k.at(group), k.batch.at(row))
+	return !null && bytes.Equal(k.at(group), k.batch.At(row))
 }
 
 func (k *byteKeys) equalGroups(a, b uint32) bool {
@@ -294,10 +297,10 @@ func (k *byteKeys) equalGroups(a, b uint32) bool {
 
 func (k *byteKeys) set(group uint32, row int) {
 	*k.word(group, 0) = uint64(len(k.data))
-	if k.batchNulls.isNull(row) {
+	if k.batchNulls.IsNull(row) {
 		k.setNull(k.rows, group)
 	} else {
-		k.data = append(k.data, k.batch.at(row)...)
+		k.data = append(k.data, k.batch.At(row)...)
 	}
 	*k.word(group, 1) = uint64(len(k.data))
 }
@@ -326,7 +329,7 @@ func (k *byteKeys) compact(groups int) {
 
 func (k *byteKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
 	if k.isEncoded() {
-		return dressedAppended(mem, dt, len(groups), func(i int) any {
+		return arrays.Build(mem, dt, len(groups), func(i int) any {
 			if k.isNull(k.rows, groups[i]) {
 				return nil
 			}
@@ -334,7 +337,7 @@ func (k *byteKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint3
 			return readValue(reader, 0)
 		})
 	}
-	return byteArray(mem, dt, len(groups), func(i int) []byte {
+	return arrays.BuildBytes(mem, dt, len(groups), func(i int) []byte {
 		if k.isNull(k.rows, groups[i]) {
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -110,9 +111,9 @@ func (s *groupSpec) showsTime() bool {
 type groupInput struct {
 	rows   int
 	keys   []arrow.Array
-	inputs []arrow.Array // nil for a count of rows
-	times  []int64       // nil without event time
-	noTime validity      // of times
+	inputs []arrow.Array   // nil for a count of rows
+	times  []int64         // nil without event time
+	noTime arrays.Validity // of times
 }
 
 // read takes the columns of batch. What it owns must be released also when it
@@ -123,7 +124,7 @@ func (in *groupInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *
 		if column < 0 {
 			return nil, nil
 		}
-		arr, err := plainArray(mem, batch.Column(column))
+		arr, err := arrays.Plain(mem, batch.Column(column))
 		if err != nil {
 			return nil, namedcols.Failure(batch.ColumnName(column), err)
 		}
@@ -156,23 +157,23 @@ func (in *groupInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *
 	if in.times, err = eventTimes(column, scratch); err != nil {
 		return namedcols.Failure(batch.ColumnName(plan.time), err)
 	}
-	in.noTime = validityOf(column)
+	in.noTime = arrays.ValidityOf(column)
 	return nil
 }
 
 // keepRows leaves only the given rows, which are ascending.
 func (in *groupInput) keepRows(mem memory.Allocator, rows []int32) error {
-	for _, arrays := range [][]arrow.Array{in.keys, in.inputs} {
-		for i, arr := range arrays {
+	for _, columns := range [][]arrow.Array{in.keys, in.inputs} {
+		for i, arr := range columns {
 			if arr == nil {
 				continue
 			}
-			taken, err := gatherArray(mem, arr, rows)
+			taken, err := arrays.Gather(mem, arr, rows)
 			if err != nil {
 				return err
 			}
 			arr.Release()
-			arrays[i] = taken
+			columns[i] = taken
 		}
 	}
 	times := make([]int64, len(rows))
@@ -184,6 +185,6 @@ func (in *groupInput) keepRows(mem memory.Allocator, rows []int32) error {
 }
 
 func (in *groupInput) release() {
-	releaseArrays(in.keys)
-	releaseArrays(in.inputs)
+	arrays.Release(in.keys)
+	arrays.Release(in.inputs)
 }

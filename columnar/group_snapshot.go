@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -142,14 +143,14 @@ func (g *groupKernel) readVersion2(body []byte) (*groupState, error) {
 	// The kinds come first, because they make the form of the rows.
 	kinds := r.Take(uint64(len(s.table.keys) + len(s.aggregates)))
 	for i, kind := range kinds {
-		if valueKind(kind) > nestedKind {
+		if arrays.Kind(kind) > arrays.NestedKind {
 			return nil, fmt.Errorf("unknown kind of values %d in snapshot", kind)
 		}
 		if i < len(s.table.keys) {
-			s.table.keys[i] = newKeyColumn(valueKind(kind), i)
+			s.table.keys[i] = newKeyColumn(arrays.Kind(kind), i)
 		} else {
 			function := g.spec.aggregations[i-len(s.table.keys)].Function
-			s.aggregates[i-len(s.table.keys)] = newAccumulator(function, valueKind(kind))
+			s.aggregates[i-len(s.table.keys)] = newAccumulator(function, arrays.Kind(kind))
 		}
 	}
 	if r.Err() != nil {
@@ -177,7 +178,7 @@ func (g *groupKernel) readVersion2(body []byte) (*groupState, error) {
 // makeRows makes empty rows for groups, for key columns and aggregates whose
 // kinds have been set.
 func (s *groupState) makeRows(groups int) error {
-	if s.spec.windowed && s.table.keys[len(s.spec.keys)].kind() != intKind {
+	if s.spec.windowed && s.table.keys[len(s.spec.keys)].kind() != arrays.IntKind {
 		return errors.New("windows are not integers")
 	}
 	s.table.rows.reshape(0)
@@ -216,11 +217,11 @@ func encodeSchema(schema *arrow.Schema) ([]byte, error) {
 	}
 	columns := make([]arrow.Array, schema.NumFields())
 	for i, field := range schema.Fields() {
-		data := emptyData(field.Type)
+		data := arrays.EmptyData(field.Type)
 		columns[i] = array.MakeFromData(data)
 		data.Release()
 	}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	batch := array.NewRecordBatch(schema, columns, 0)
 	defer batch.Release()
 	return NewIPCSerde(stateMemory).Serialize("", batch)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
@@ -132,11 +133,11 @@ func setKey(column keyColumn, group uint32, value any) error {
 	return nil
 }
 
-func bytesOfValue(kind valueKind, value any) ([]byte, error) {
+func bytesOfValue(kind arrays.Kind, value any) ([]byte, error) {
 	switch kind {
-	case textKind:
+	case arrays.TextKind:
 		return []byte(value.(string)), nil
-	case bytesKind:
+	case arrays.BytesKind:
 		return value.([]byte), nil
 	default:
 		return appendKeyValue(nil, value)
@@ -145,39 +146,39 @@ func bytesOfValue(kind valueKind, value any) ([]byte, error) {
 
 // commonKind returns the kind of all values in column i of rows. Decimals are
 // rationals.
-func commonKind(rows [][]any, i int, sum bool) (valueKind, error) {
-	common := anyKind
+func commonKind(rows [][]any, i int, sum bool) (arrays.Kind, error) {
+	common := arrays.AnyKind
 	for _, row := range rows {
-		kind := anyKind
+		kind := arrays.AnyKind
 		switch row[i].(type) {
 		case nil:
 			continue
 		case int64:
-			kind = intKind
+			kind = arrays.IntKind
 		case *big.Int:
 			if !sum {
-				return anyKind, fmt.Errorf("cannot restore a value of type %T", row[i])
+				return arrays.AnyKind, fmt.Errorf("cannot restore a value of type %T", row[i])
 			}
-			kind = intKind
+			kind = arrays.IntKind
 		case uint64:
-			kind = uintKind
+			kind = arrays.UintKind
 		case bool:
-			kind = boolKind
+			kind = arrays.BoolKind
 		case float32:
-			kind = float32Kind
+			kind = arrays.Float32Kind
 		case float64:
-			kind = float64Kind
+			kind = arrays.Float64Kind
 		case string:
-			kind = textKind
+			kind = arrays.TextKind
 		case []byte:
-			kind = bytesKind
+			kind = arrays.BytesKind
 		case *big.Rat:
-			kind = decimalKind
+			kind = arrays.DecimalKind
 		default:
-			kind = nestedKind
+			kind = arrays.NestedKind
 		}
-		if common != anyKind && kind != common {
-			return anyKind, fmt.Errorf("values are both %s and %s", common, kind)
+		if common != arrays.AnyKind && kind != common {
+			return arrays.AnyKind, fmt.Errorf("values are both %s and %s", common, kind)
 		}
 		common = kind
 	}
@@ -206,16 +207,16 @@ func wordOf(value any, encode func(float64) int64) int64 {
 }
 
 // aggregateKind returns the kind of the accumulator for column i of rows.
-func aggregateKind(function AggregateFunction, rows [][]any, i int) (valueKind, error) {
+func aggregateKind(function AggregateFunction, rows [][]any, i int) (arrays.Kind, error) {
 	kind, err := commonKind(rows, i, function == Sum)
 	if err != nil {
-		return anyKind, err
+		return arrays.AnyKind, err
 	}
 	switch {
-	case function == Count && kind != intKind && len(rows) > 0,
-		function == Sum && (kind == textKind || kind == bytesKind || kind == boolKind),
-		kind == nestedKind:
-		return anyKind, fmt.Errorf("values are %s", kind)
+	case function == Count && kind != arrays.IntKind && len(rows) > 0,
+		function == Sum && (kind == arrays.TextKind || kind == arrays.BytesKind || kind == arrays.BoolKind),
+		kind == arrays.NestedKind:
+		return arrays.AnyKind, fmt.Errorf("values are %s", kind)
 	}
 	return heldKind(function, kind), nil
 }
@@ -242,8 +243,8 @@ func setAggregate(held accumulator, group uint32, value any) error {
 	case *floatSumState:
 		held.set(group, wordOf(value, equalityWord))
 	case *wordExtremeState:
-		word := wordOf(value, orderedWord)
-		if held.valueKind == uintKind {
+		word := wordOf(value, arrays.OrderedWord)
+		if held.valueKind == arrays.UintKind {
 			word = orderedUint(word)
 		}
 		held.set(group, word)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -78,14 +79,14 @@ func newGroupState(spec *groupSpec) *groupState {
 func (s *groupState) reset() {
 	s.table = groupTable{slots: make([]uint64, minSlots), limit: s.spec.limit}
 	for i := range s.spec.keys {
-		s.table.keys = append(s.table.keys, newKeyColumn(anyKind, i))
+		s.table.keys = append(s.table.keys, newKeyColumn(arrays.AnyKind, i))
 	}
 	if s.spec.windowed {
-		s.table.keys = append(s.table.keys, newKeyColumn(intKind, len(s.spec.keys)))
+		s.table.keys = append(s.table.keys, newKeyColumn(arrays.IntKind, len(s.spec.keys)))
 	}
 	s.aggregates = make([]accumulator, len(s.spec.aggregations))
 	for i, aggregation := range s.spec.aggregations {
-		s.aggregates[i] = newAccumulator(aggregation.Function, anyKind)
+		s.aggregates[i] = newAccumulator(aggregation.Function, arrays.AnyKind)
 	}
 	s.times = nil
 	if s.spec.timed {
@@ -146,11 +147,11 @@ func (s *groupState) acceptKey(i int, dt arrow.DataType) error {
 	if err := s.checkUnit(s.spec.keys[i], dt); err != nil {
 		return err
 	}
-	held, kind := s.table.keys[i], kindOf(dt)
+	held, kind := s.table.keys[i], arrays.KindOf(dt)
 	switch {
-	case kind == anyKind || kind == held.kind():
+	case kind == arrays.AnyKind || kind == held.kind():
 		return nil
-	case held.kind() != anyKind:
+	case held.kind() != arrays.AnyKind:
 		return kindMismatch(dt, held.kind())
 	}
 	// What is held is null throughout, and flagged so.
@@ -175,11 +176,11 @@ func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
 			return err
 		}
 	}
-	held, kind := s.aggregates[i], heldKind(function, kindOf(dt))
+	held, kind := s.aggregates[i], heldKind(function, arrays.KindOf(dt))
 	switch {
-	case function == Count || kind == anyKind || kind == held.kind():
+	case function == Count || kind == arrays.AnyKind || kind == held.kind():
 		return nil
-	case held.kind() != anyKind:
+	case held.kind() != arrays.AnyKind:
 		return kindMismatch(dt, held.kind())
 	}
 	// What is held is null throughout, and so is what is remembered.
@@ -194,7 +195,7 @@ func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
 	return nil
 }
 
-func kindMismatch(dt arrow.DataType, held valueKind) error {
+func kindMismatch(dt arrow.DataType, held arrays.Kind) error {
 	return fmt.Errorf("the column is of type %s, but the state holds values of kind %s", dt, held)
 }
 
@@ -213,7 +214,7 @@ func (s *groupState) touch(ids []uint32) {
 	rows := &s.table.rows
 	known := len(s.touched)
 	s.touched = slices.Grow(s.touched, len(ids))[:known+len(ids)]
-	touched, stamps := s.touched[known:], resized(&s.stamps, len(ids))
+	touched, stamps := s.touched[known:], arrays.Resized(&s.stamps, len(ids))
 	count := 0
 	for _, id := range ids {
 		header := rows.header(id)
@@ -346,11 +347,11 @@ func (s *groupState) unlearn() {
 		return
 	}
 	for _, i := range s.learnedKeys {
-		s.table.keys[i] = newKeyColumn(anyKind, i)
+		s.table.keys[i] = newKeyColumn(arrays.AnyKind, i)
 		s.table.keys[i].expectNulls()
 	}
 	for _, i := range s.learnedInputs {
-		s.aggregates[i] = newAccumulator(s.spec.aggregations[i].Function, anyKind)
+		s.aggregates[i] = newAccumulator(s.spec.aggregations[i].Function, arrays.AnyKind)
 	}
 	s.learnedKeys, s.learnedInputs = s.learnedKeys[:0], s.learnedInputs[:0]
 	s.arrange()

@@ -5,6 +5,8 @@ package columnar
 import (
 	"fmt"
 	"math"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // maxGroups is the number of groups that a table can number.
@@ -46,13 +48,13 @@ const minSlots = 16
 // It first reads a slot for each row, which the processor can do for many rows
 // at once, and then compares keys.
 func (t *groupTable) lookup(ids []uint32, first int) error {
-	tags, entries := resized(&t.tags, len(ids)), resized(&t.entries, len(ids))
+	tags, entries := arrays.Resized(&t.tags, len(ids)), arrays.Resized(&t.entries, len(ids))
 	if a, ok := t.wordKey(0); ok && len(t.keys) == 1 {
 		return t.lookupWord(ids, first, tags, entries, a)
 	} else if b, bothWords := t.wordKey(1); ok && bothWords && len(t.keys) == 2 {
 		return t.lookupWords(ids, first, tags, entries, a, b)
 	}
-	hashes := resized(&t.hashes, len(ids))
+	hashes := arrays.Resized(&t.hashes, len(ids))
 	clear(hashes)
 	for _, key := range t.keys {
 		key.mix(hashes, first)
@@ -226,7 +228,7 @@ func (t *groupTable) tagOf(group uint32) uint32 {
 // groupHashes returns the hashes of groups from first on. They are valid until
 // the next call.
 func (t *groupTable) groupHashes(first uint32, groups int) []uint64 {
-	hashes := resized(&t.hashes, groups)
+	hashes := arrays.Resized(&t.hashes, groups)
 	clear(hashes)
 	for _, key := range t.keys {
 		key.mixGroups(hashes, first)
@@ -289,7 +291,7 @@ func (t *groupTable) index(groups int) error {
 	mask := uint32(len(t.slots) - 1)
 	for first := 0; first < groups; first += chunkRows {
 		hashes := t.groupHashes(uint32(first), min(chunkRows, groups-first))
-		entries := resized(&t.entries, len(hashes))
+		entries := arrays.Resized(&t.entries, len(hashes))
 		for i, hash := range hashes {
 			entries[i] = t.slots[uint32(hash)&mask]
 		}

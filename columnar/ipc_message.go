@@ -19,6 +19,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 var (
@@ -78,7 +80,7 @@ type ipcBatch struct {
 	columns []arrow.ArrayData
 }
 
-func (b ipcBatch) release() { releaseData(b.columns) }
+func (b ipcBatch) release() { arrays.Release(b.columns) }
 
 // read reads all record batches of a stream. The columns refer to data.
 func (r *ipcReader) read(data []byte) (schema *arrow.Schema, batches []ipcBatch, err error) {
@@ -282,7 +284,7 @@ func (s *ipcStream) batch(message ipcMessage) (*ipcBatch, error) {
 // hasVersionedLayout reports whether columns of the type are laid out otherwise
 // before metadata version 5.
 func hasVersionedLayout(dt arrow.DataType) bool {
-	switch storage := storageType(dt).(type) {
+	switch storage := arrays.StorageType(dt).(type) {
 	case arrow.UnionType, *arrow.RunEndEncodedType:
 		return true
 	case *arrow.DictionaryType:
@@ -318,7 +320,7 @@ func (s *ipcStream) dictionary(message ipcMessage) error {
 	}
 	previous := s.dictionaries[id]
 	if message.header.uint8(2) != 0 && previous != nil {
-		joined, err := concatParts(s.reader.mem, []part{{previous, 0, previous.Len()}, {values, 0, values.Len()}})
+		joined, err := arrays.Concat(s.reader.mem, []arrow.ArrayData{previous, values})
 		values.Release()
 		if err != nil {
 			return fmt.Errorf("dictionary %d: %w", id, err)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 const (
@@ -183,7 +185,7 @@ func (w *ipcSchemaWalk) text(table flatTable, i int) error {
 
 // bind connects fields with their Arrow types and finds the dictionaries.
 func (s *ipcSchema) bind(field *ipcField, dt arrow.DataType) error {
-	storage := storageType(dt)
+	storage := arrays.StorageType(dt)
 	if dictionary, ok := storage.(*arrow.DictionaryType); ok {
 		if field.dictionary < 0 {
 			return errIPCMetadata
@@ -196,7 +198,7 @@ func (s *ipcSchema) bind(field *ipcField, dt arrow.DataType) error {
 		} else {
 			s.dictionaries[field.dictionary] = field
 		}
-		storage = storageType(dictionary.ValueType)
+		storage = arrays.StorageType(dictionary.ValueType)
 		if _, nested := storage.(*arrow.DictionaryType); nested {
 			return errors.New("a dictionary of dictionaries is not supported")
 		}

@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 var (
@@ -120,7 +122,7 @@ func (l *ipcLoader) load(field *ipcField, dt arrow.DataType) (arrow.ArrayData, e
 	if err != nil {
 		return nil, err
 	}
-	storage := storageType(dt)
+	storage := arrays.StorageType(dt)
 	switch storage := storage.(type) {
 	case *arrow.NullType:
 		return array.NewData(dt, length, []*memory.Buffer{nil}, nil, length, 0), nil
@@ -186,15 +188,17 @@ func (c *ipcColumn) data(children []arrow.ArrayData, buffers ...[]byte) arrow.Ar
 
 // owning is data for children that it releases.
 func (c *ipcColumn) owning(children []arrow.ArrayData, buffers ...[]byte) arrow.ArrayData {
-	defer releaseData(children)
+	defer arrays.Release(children)
 	return c.data(children, buffers...)
 }
 
 // valid reports whether a row is not null.
-func (c *ipcColumn) valid(row int) bool { return !bitIsClear(c.validity, row) }
+func (c *ipcColumn) valid(row int) bool {
+	return c.validity == nil || bitutil.BitIsSet(c.validity, row)
+}
 
 // ipcOffsets returns the next buffer as offsets into that many bytes or values.
-func ipcOffsets[O offsetInt](l *ipcLoader, length int) ([]byte, []O, error) {
+func ipcOffsets[O ipcOffset](l *ipcLoader, length int) ([]byte, []O, error) {
 	if length == 0 {
 		_, err := l.buffer()
 		return nil, nil, err
@@ -203,7 +207,7 @@ func ipcOffsets[O offsetInt](l *ipcLoader, length int) ([]byte, []O, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	offsets := castBytes[O](raw)[:length+1]
+	offsets := arrays.Cast[O](raw)[:length+1]
 	previous := offsets[0]
 	if previous < 0 {
 		return nil, nil, errIPCOffsets
@@ -217,7 +221,7 @@ func ipcOffsets[O offsetInt](l *ipcLoader, length int) ([]byte, []O, error) {
 	return raw, offsets, nil
 }
 
-func loadIPCBytes[O offsetInt](c ipcColumn, text bool) (arrow.ArrayData, error) {
+func loadIPCBytes[O ipcOffset](c ipcColumn, text bool) (arrow.ArrayData, error) {
 	raw, offsets, err := ipcOffsets[O](c.l, c.length)
 	if err != nil {
 		return nil, err
@@ -240,7 +244,7 @@ func loadIPCBytes[O offsetInt](c ipcColumn, text bool) (arrow.ArrayData, error) 
 
 // validTexts reports whether the bytes between each two offsets are valid
 // UTF-8: they are valid as a whole and no text begins within a character.
-func validTexts[O offsetInt](values []byte, offsets []O) bool {
+func validTexts[O ipcOffset](values []byte, offsets []O) bool {
 	last := offsets[len(offsets)-1]
 	if !utf8.Valid(values[offsets[0]:last]) {
 		return false
@@ -279,7 +283,7 @@ func (c *ipcColumn) loadViews(text bool) (arrow.ArrayData, error) {
 		}
 		buffers = append(buffers, block)
 	}
-	headers := castBytes[arrow.ViewHeader](raw)
+	headers := arrays.Cast[arrow.ViewHeader](raw)
 	for row := range c.length {
 		if !c.valid(row) {
 			continue
@@ -318,7 +322,7 @@ func (l *ipcLoader) child(field *ipcField, i int, dt arrow.DataType, length int6
 	return data, nil
 }
 
-func loadIPCList[O offsetInt](c ipcColumn, dt arrow.ListLikeType) (arrow.ArrayData, error) {
+func loadIPCList[O ipcOffset](c ipcColumn, dt arrow.ListLikeType) (arrow.ArrayData, error) {
 	raw, offsets, err := ipcOffsets[O](c.l, c.length)
 	if err != nil {
 		return nil, err
@@ -338,7 +342,7 @@ func loadIPCList[O offsetInt](c ipcColumn, dt arrow.ListLikeType) (arrow.ArrayDa
 	return c.owning([]arrow.ArrayData{child}, raw), nil
 }
 
-func loadIPCListView[O offsetInt](c ipcColumn, dt arrow.ListLikeType) (arrow.ArrayData, error) {
+func loadIPCListView[O ipcOffset](c ipcColumn, dt arrow.ListLikeType) (arrow.ArrayData, error) {
 	size := int64(c.length) * int64(unsafe.Sizeof(O(0)))
 	rawOffsets, err := c.l.sized(size)
 	if err != nil {
@@ -352,7 +356,7 @@ func loadIPCListView[O offsetInt](c ipcColumn, dt arrow.ListLikeType) (arrow.Arr
 	if err != nil {
 		return nil, err
 	}
-	offsets, sizes := castBytes[O](rawOffsets), castBytes[O](rawSizes)
+	offsets, sizes := arrays.Cast[O](rawOffsets), arrays.Cast[O](rawSizes)
 	for row := range c.length {
 		if first, count := int64(offsets[row]), int64(sizes[row]); first < 0 || count < 0 || first > int64(child.Len())-count {
 			child.Release()
@@ -376,7 +380,7 @@ func (l *ipcLoader) children(field *ipcField, fields []arrow.Field, length int) 
 	for i, child := range fields {
 		data, err := l.child(field, i, child.Type, int64(length))
 		if err != nil {
-			releaseData(children)
+			arrays.Release(children)
 			return nil, fmt.Errorf("%s: %w", child.Name, err)
 		}
 		children = append(children, data)
@@ -410,9 +414,9 @@ func (l *ipcLoader) loadUnion(field *ipcField, dt arrow.DataType, union arrow.Un
 	if err != nil {
 		return nil, err
 	}
-	defer releaseData(children)
+	defer arrays.Release(children)
 	ids := union.ChildIDs()
-	codes, offsets := castBytes[arrow.UnionTypeCode](rawCodes), castBytes[int32](rawOffsets)
+	codes, offsets := arrays.Cast[arrow.UnionTypeCode](rawCodes), arrays.Cast[int32](rawOffsets)
 	for row := range length {
 		code := codes[row]
 		if code < 0 || int(code) >= len(ids) || ids[code] == arrow.InvalidUnionChildID {
@@ -444,7 +448,7 @@ func (l *ipcLoader) loadRunEndEncoded(field *ipcField, dt arrow.DataType, encode
 		return nil, errIPCRunEnds
 	}
 	previous := int64(0)
-	for _, end := range runEndValues(runEnds) {
+	for _, end := range arrays.RunEnds(runEnds) {
 		if end <= previous {
 			return nil, errIPCRunEnds
 		}
@@ -467,7 +471,7 @@ func (c *ipcColumn) loadDictionary(dt *arrow.DictionaryType) (arrow.ArrayData, e
 		if c.length > c.nulls {
 			return nil, errIPCDictionary
 		}
-		dictionary = emptyData(dt.ValueType)
+		dictionary = arrays.EmptyData(dt.ValueType)
 		defer dictionary.Release()
 	}
 	inside := false
@@ -499,7 +503,7 @@ func (c *ipcColumn) loadDictionary(dt *arrow.DictionaryType) (arrow.ArrayData, e
 // indexesInside reports whether the valid indexes are those of a dictionary of
 // that size.
 func indexesInside[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64](c *ipcColumn, raw []byte, size int) bool {
-	indexes := castBytes[T](raw)
+	indexes := arrays.Cast[T](raw)
 	for row := range c.length {
 		// A negative index becomes a large one.
 		if uint64(indexes[row]) >= uint64(size) && c.valid(row) {

@@ -10,10 +10,11 @@ import (
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // ipcEndOfStream ends a stream.
@@ -52,10 +53,16 @@ func (c *ipcLayouts) of(schema *arrow.Schema) (*ipcLayout, error) {
 // is known before it is written.
 type ipcEncoder struct {
 	layout       *ipcLayout
-	columns      []part
+	columns      []ipcRange
 	dictionaries []byte // the messages with the dictionaries
 	owned        []arrow.ArrayData
 	plan         ipcPlan
+}
+
+// ipcRange is a range of physical rows of a column.
+type ipcRange struct {
+	data         arrow.ArrayData
+	base, length int
 }
 
 func newIPCEncoder(mem memory.Allocator, layouts *ipcLayouts, batch arrow.RecordBatch) (*ipcEncoder, error) {
@@ -63,7 +70,7 @@ func newIPCEncoder(mem memory.Allocator, layouts *ipcLayouts, batch arrow.Record
 	if err != nil {
 		return nil, err
 	}
-	e := &ipcEncoder{layout: layout, columns: make([]part, batch.NumCols())}
+	e := &ipcEncoder{layout: layout, columns: make([]ipcRange, batch.NumCols())}
 	finished := false
 	defer func() {
 		if !finished {
@@ -73,7 +80,7 @@ func newIPCEncoder(mem memory.Allocator, layouts *ipcLayouts, batch arrow.Record
 	e.plan.nodes = make([]int64, 0, 2*len(e.columns))
 	e.plan.parts = make([]ipcPart, 0, 3*len(e.columns))
 	for i, column := range batch.Columns() {
-		e.columns[i] = part{column.Data(), column.Data().Offset(), column.Len()}
+		e.columns[i] = ipcRange{column.Data(), column.Data().Offset(), column.Len()}
 		if err := e.normalize(mem, &e.columns[i]); err != nil {
 			return nil, err
 		}
@@ -83,97 +90,37 @@ func newIPCEncoder(mem memory.Allocator, layouts *ipcLayouts, batch arrow.Record
 	return e, nil
 }
 
-func (e *ipcEncoder) release() { releaseData(e.owned) }
+func (e *ipcEncoder) release() { arrays.Release(e.owned) }
 
 // normalize copies a column whose values lie anywhere in its children or
 // blocks, so that the values of consecutive rows follow each other, and a
 // dictionary column with unused values.
-func (e *ipcEncoder) normalize(mem memory.Allocator, column *part) error {
+func (e *ipcEncoder) normalize(mem memory.Allocator, column *ipcRange) error {
 	var copied arrow.ArrayData
 	var err error
 	if hasLooseValues(column.data.DataType()) {
-		rows := newSpanSelection(1)
-		rows.extend(0, column.length)
-		copied, err = gatherData(mem, column.data, column.base, rows)
-	} else if _, ok := storageType(column.data.DataType()).(*arrow.DictionaryType); ok {
-		copied, err = pruneDictionary(mem, *column)
+		var rows arrays.Selection
+		rows.Extend(0, column.length)
+		copied, err = rows.Take(mem, column.data, column.base)
+	} else if _, ok := arrays.StorageType(column.data.DataType()).(*arrow.DictionaryType); ok {
+		copied, err = arrays.PruneDictionary(mem, column.data, column.base, column.length)
 	}
 	if err != nil || copied == nil {
 		return err
 	}
 	e.owned = append(e.owned, copied)
-	*column = part{copied, 0, column.length}
+	*column = ipcRange{copied, 0, column.length}
 	return nil
 }
 
 func hasLooseValues(dt arrow.DataType) bool {
-	switch storage := storageType(dt).(type) {
+	switch storage := arrays.StorageType(dt).(type) {
 	case arrow.BinaryViewDataType, *arrow.ListViewType, *arrow.LargeListViewType, *arrow.DenseUnionType:
 		return true
 	case arrow.NestedType:
 		return slices.ContainsFunc(storage.Fields(), func(f arrow.Field) bool { return hasLooseValues(f.Type) })
 	}
 	return false
-}
-
-// pruneDictionary returns a dictionary column without the values that no row
-// has, or nil where there are none.
-func pruneDictionary(mem memory.Allocator, column part) (arrow.ArrayData, error) {
-	dictionary := column.data.Dictionary()
-	if dictionary.Len() <= column.length {
-		return nil, nil
-	}
-	rows := newSpanSelection(1)
-	rows.extend(0, column.length)
-	copied, err := gatherData(mem, column.data, column.base, rows)
-	if err != nil {
-		return nil, err
-	}
-	defer copied.Release()
-	width := storageType(copied.DataType()).(*arrow.DictionaryType).IndexType.(arrow.FixedWidthDataType).BitWidth() / 8
-	raw := copied.Buffers()[1].Bytes()
-	var validity []byte
-	if copied.Buffers()[0] != nil {
-		validity = copied.Buffers()[0].Bytes()
-	}
-	moved := make([]int32, dictionary.Len())
-	for i := range moved {
-		moved[i] = -1
-	}
-	var keep []int32
-	for row := range copied.Len() {
-		if bitIsClear(validity, row) {
-			continue
-		}
-		index := int(indexAt(raw, width, row))
-		if moved[index] < 0 {
-			moved[index] = int32(len(keep))
-			keep = append(keep, int32(index))
-		}
-	}
-	moveIndexes(raw, width, validity, 0, copied.Len(), moved)
-	sel, err := newSelection(keep, dictionary.Len())
-	if err != nil {
-		return nil, err
-	}
-	pruned, err := gatherData(mem, dictionary, dictionary.Offset(), sel)
-	if err != nil {
-		return nil, err
-	}
-	defer pruned.Release()
-	return array.NewDataWithDictionary(copied.DataType(), copied.Len(), slices.Clone(copied.Buffers()), copied.NullN(), 0, pruned.(*array.Data)), nil
-}
-
-func indexAt(raw []byte, width, row int) uint64 {
-	switch width {
-	case 1:
-		return uint64(raw[row])
-	case 2:
-		return uint64(castBytes[uint16](raw)[row])
-	case 4:
-		return uint64(castBytes[uint32](raw)[row])
-	}
-	return castBytes[uint64](raw)[row]
 }
 
 // addDictionaries writes the messages for the dictionaries of a column, the
@@ -266,7 +213,7 @@ func (p *ipcPlan) bits(data []byte, base, rows int) {
 
 // column plans rows of a column from the physical row base on.
 func (p *ipcPlan) column(data arrow.ArrayData, base, rows int) {
-	storage := storageType(data.DataType())
+	storage := arrays.StorageType(data.DataType())
 	switch storage := storage.(type) {
 	case *arrow.NullType:
 		p.nodes = append(p.nodes, int64(rows), int64(rows))
@@ -358,22 +305,25 @@ func bytesRange(data arrow.ArrayData, first, count int) []byte {
 	return data.Buffers()[2].Bytes()[first : first+count]
 }
 
+// ipcOffset is the type of the offsets of variable-size values.
+type ipcOffset interface{ int32 | int64 }
+
 // planOffsets plans the offsets of values and returns the range that they span.
-func planOffsets[O offsetInt](p *ipcPlan, kind ipcPartKind, data arrow.ArrayData, base, rows int) (first, count int) {
+func planOffsets[O ipcOffset](p *ipcPlan, kind ipcPartKind, data arrow.ArrayData, base, rows int) (first, count int) {
 	width := int(unsafe.Sizeof(O(0)))
 	if rows == 0 {
 		p.raw(make([]byte, width))
 		return 0, 0
 	}
 	raw := data.Buffers()[1].Bytes()
-	offsets := castBytes[O](raw)
+	offsets := arrays.Cast[O](raw)
 	first = int(offsets[base])
 	p.add(ipcPart{kind: kind, data: raw, base: base, rows: rows + 1, size: (rows + 1) * width, move: int64(first)})
 	return first, int(offsets[base+rows]) - first
 }
 
 // planListView plans list views whose values are in the order of their rows.
-func planListView[O offsetInt](p *ipcPlan, kind ipcPartKind, data arrow.ArrayData, base, rows int) {
+func planListView[O ipcOffset](p *ipcPlan, kind ipcPartKind, data arrow.ArrayData, base, rows int) {
 	if rows == 0 {
 		p.raw(nil)
 		p.raw(nil)
@@ -382,11 +332,11 @@ func planListView[O offsetInt](p *ipcPlan, kind ipcPartKind, data arrow.ArrayDat
 	}
 	width := int(unsafe.Sizeof(O(0)))
 	raw, sizes := data.Buffers()[1].Bytes(), data.Buffers()[2].Bytes()
-	offsets := castBytes[O](raw)
+	offsets := arrays.Cast[O](raw)
 	first, last := int(offsets[base]), base+rows-1
 	p.add(ipcPart{kind: kind, data: raw, base: base, rows: rows, size: rows * width, move: int64(first)})
 	p.raw(sizes[base*width : (base+rows)*width])
-	p.child(data, 0, first, int(offsets[last]+castBytes[O](sizes)[last])-first)
+	p.child(data, 0, first, int(offsets[last]+arrays.Cast[O](sizes)[last])-first)
 }
 
 // views plans views whose long values are in the order of their rows, in one
@@ -394,7 +344,7 @@ func planListView[O offsetInt](p *ipcPlan, kind ipcPartKind, data arrow.ArrayDat
 func (p *ipcPlan) views(data arrow.ArrayData, base, rows int) {
 	raw := fixedRange(data, base, rows, arrow.ViewHeaderSizeBytes)
 	first, end := 0, 0
-	headers := castBytes[arrow.ViewHeader](raw)
+	headers := arrays.Cast[arrow.ViewHeader](raw)
 	for i := range headers {
 		if header := &headers[i]; !header.IsInline() {
 			if end == 0 {
@@ -416,12 +366,12 @@ func (p *ipcPlan) views(data arrow.ArrayData, base, rows int) {
 func (p *ipcPlan) denseUnion(data arrow.ArrayData, union *arrow.DenseUnionType, base, rows int) {
 	p.nodes = append(p.nodes, int64(rows), 0)
 	p.raw(fixedRange(data, base, rows, 1))
-	ranges := make([]span, len(data.Children()))
+	ranges := make([]struct{ start, length int }, len(data.Children()))
 	relative := make([]byte, rows*4)
 	if rows > 0 {
 		ids := union.ChildIDs()
-		codes := castBytes[arrow.UnionTypeCode](data.Buffers()[1].Bytes())[base:]
-		offsets := castBytes[int32](data.Buffers()[2].Bytes())[base:]
+		codes := arrays.Cast[arrow.UnionTypeCode](data.Buffers()[1].Bytes())[base:]
+		offsets := arrays.Cast[int32](data.Buffers()[2].Bytes())[base:]
 		for i := range rows {
 			child := &ranges[ids[codes[i]]]
 			if child.length == 0 {
@@ -441,7 +391,7 @@ func (p *ipcPlan) runEndEncoded(data arrow.ArrayData, base, rows int) {
 	p.nodes = append(p.nodes, int64(rows), 0)
 	var ends []int64
 	first := 0
-	for i, end := range runEndsOf(data) {
+	for i, end := range arrays.RunEnds(data.Children()[0]) {
 		if rows == 0 || end <= int64(base) {
 			continue
 		}
@@ -468,16 +418,16 @@ func (b *ipcPart) copyTo(target []byte) {
 	case ipcBits:
 		bitutil.CopyBitmap(b.data, b.base, b.rows, target, 0)
 	case ipcOffsets32:
-		for i, offset := range castBytes[int32](b.data)[b.base : b.base+b.rows] {
+		for i, offset := range arrays.Cast[int32](b.data)[b.base : b.base+b.rows] {
 			binary.NativeEndian.PutUint32(target[i*4:], uint32(int64(offset)-b.move))
 		}
 	case ipcOffsets64:
-		for i, offset := range castBytes[int64](b.data)[b.base : b.base+b.rows] {
+		for i, offset := range arrays.Cast[int64](b.data)[b.base : b.base+b.rows] {
 			binary.NativeEndian.PutUint64(target[i*8:], uint64(offset-b.move))
 		}
 	case ipcViewOffset:
 		copy(target, b.data)
-		headers := castBytes[arrow.ViewHeader](target)[:b.rows]
+		headers := arrays.Cast[arrow.ViewHeader](target)[:b.rows]
 		for i := range headers {
 			if header := &headers[i]; !header.IsInline() {
 				header.SetIndexOffset(0, header.BufferOffset()-int32(b.move))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // joinKeys numbers the keys of a join and holds, for each key, a list of the
@@ -45,7 +47,7 @@ type listUndo struct {
 	former rowList
 }
 
-func newJoinKeys(kind valueKind) *joinKeys {
+func newJoinKeys(kind arrays.Kind) *joinKeys {
 	k := &joinKeys{compactAt: minCompaction}
 	k.table = groupTable{slots: make([]uint64, minSlots), limit: maxGroups}
 	k.arrange(kind)
@@ -53,20 +55,20 @@ func newJoinKeys(kind valueKind) *joinKeys {
 }
 
 // arrange makes the keys ones of a kind; there are none yet.
-func (k *joinKeys) arrange(kind valueKind) {
+func (k *joinKeys) arrange(kind arrays.Kind) {
 	k.table.keys = []keyColumn{newKeyColumn(kind, 0)}
 	k.table.rows.reshape(0)
 	k.table.rows.relayout([]placeable{k.table.keys[0], &k.lists}, nil)
 }
 
-func (k *joinKeys) kind() valueKind { return k.table.keys[0].kind() }
+func (k *joinKeys) kind() arrays.Kind { return k.table.keys[0].kind() }
 
 // accept makes the keys take values of a type. Both sides have keys of one
 // kind.
 func (k *joinKeys) accept(dt arrow.DataType) error {
-	kind := kindOf(dt)
+	kind := arrays.KindOf(dt)
 	switch {
-	case kind == anyKind || kind == k.kind():
+	case kind == arrays.AnyKind || kind == k.kind():
 		return nil
 	case k.table.groups > 0:
 		return fmt.Errorf("the join key is of type %s, but keys so far are of kind %s", dt, k.kind())
@@ -78,7 +80,7 @@ func (k *joinKeys) accept(dt arrow.DataType) error {
 // lookup returns the numbers of the keys in a plain array without nulls. The
 // result is valid until the next call.
 func (k *joinKeys) lookup(arr arrow.Array) ([]uint32, error) {
-	ids := resized(&k.ids, arr.Len())
+	ids := arrays.Resized(&k.ids, arr.Len())
 	if len(ids) == 0 {
 		return ids, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -95,11 +96,11 @@ func (j *joinState) outputBatch(pairs joinPairs) (arrow.RecordBatch, error) {
 	payload := payloadColumns(left.Schema())
 	columns := slices.Concat(left.Columns()[:payload], right.Columns())
 	var absent []arrow.Array
-	defer func() { releaseArrays(absent) }()
+	defer func() { arrays.Release(absent) }()
 	for _, field := range joinMetadata {
 		column := namedcols.Column(left, field.Name)
 		if column == nil {
-			if column, err = newNullArray(j.mem, field.Type, len(pairs[0])); err != nil {
+			if column, err = arrays.Nulls(j.mem, field.Type, len(pairs[0])); err != nil {
 				return nil, err
 			}
 			absent = append(absent, column)
@@ -159,7 +160,7 @@ func (s *joinSide) gather(mem memory.Allocator, rows []uint32) (arrow.RecordBatc
 		local[chunk] = append(local[chunk], int32(int(row)-s.chunks[chunk].start))
 	}
 	if len(local[chunk]) == len(rows) {
-		return gatherBatch(mem, s.chunks[chunk].batch, local[chunk])
+		return arrays.GatherBatch(mem, s.chunks[chunk].batch, local[chunk])
 	}
 	// The rows of each batch, one after the other, and then in order.
 	var parts []arrow.RecordBatch
@@ -170,7 +171,7 @@ func (s *joinSide) gather(mem memory.Allocator, rows []uint32) (arrow.RecordBatc
 		if len(rows) == 0 {
 			continue
 		}
-		part, err := gatherBatch(mem, s.chunks[i].batch, rows)
+		part, err := arrays.GatherBatch(mem, s.chunks[i].batch, rows)
 		if err != nil {
 			return nil, err
 		}
@@ -185,5 +186,5 @@ func (s *joinSide) gather(mem memory.Allocator, rows []uint32) (arrow.RecordBatc
 		return nil, err
 	}
 	defer joined.Release()
-	return gatherBatch(mem, joined, place)
+	return arrays.GatherBatch(mem, joined, place)
 }

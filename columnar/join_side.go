@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -57,11 +58,11 @@ type sideMark struct {
 // results have are copied.
 func (s *joinSide) append(batch arrow.RecordBatch, rows []int32, times []int64) error {
 	s.bind(batch.Schema())
-	sel := newSpanSelection(1)
-	sel.extend(0, int(batch.NumRows()))
+	var sel arrays.Selection
+	sel.Extend(0, int(batch.NumRows()))
 	if rows != nil {
 		var err error
-		if sel, err = newSelection(rows, int(batch.NumRows())); err != nil {
+		if sel, err = arrays.NewSelection(rows, int(batch.NumRows())); err != nil {
 			return err
 		}
 	}
@@ -130,7 +131,7 @@ func (s *joinSide) typeOf(name string) arrow.DataType {
 	schema := s.chunks[len(s.chunks)-1].batch.Schema()
 	for _, stored := range []string{s.prefix + name, s.prefix + metacols.Bare(name)} {
 		if column := namedcols.First(schema, stored); column >= 0 {
-			return plainType(schema.Field(column).Type)
+			return arrays.PlainType(schema.Field(column).Type)
 		}
 	}
 	return nil
@@ -141,8 +142,8 @@ var joinMetadata = metacols.Fields(false)
 
 // copiedData returns the selected rows in memory of the state, dictionaries
 // among them.
-func copiedData(data arrow.ArrayData, sel selection) (arrow.ArrayData, error) {
-	taken, err := gatherData(stateMemory, data, data.Offset(), sel)
+func copiedData(data arrow.ArrayData, sel arrays.Selection) (arrow.ArrayData, error) {
+	taken, err := sel.Take(stateMemory, data, data.Offset())
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +159,7 @@ func withOwnDictionaries(data arrow.ArrayData) (arrow.ArrayData, error) {
 	}
 	defer data.Release()
 	children := make([]arrow.ArrayData, 0, len(data.Children()))
-	defer func() { releaseData(children) }()
+	defer func() { arrays.Release(children) }()
 	for _, child := range data.Children() {
 		child.Retain()
 		own, err := withOwnDictionaries(child)
@@ -170,8 +171,8 @@ func withOwnDictionaries(data arrow.ArrayData) (arrow.ArrayData, error) {
 	if dictionary == nil {
 		return array.NewData(data.DataType(), data.Len(), data.Buffers(), children, data.NullN(), data.Offset()), nil
 	}
-	all := newSpanSelection(1)
-	all.extend(0, dictionary.Len())
+	var all arrays.Selection
+	all.Extend(0, dictionary.Len())
 	copied, err := copiedData(dictionary, all)
 	if err != nil {
 		return nil, err
@@ -217,7 +218,7 @@ func (s *joinSide) chunksOf(rows []uint32) ([]joinChunk, error) {
 		for end := chunk.start + int(chunk.batch.NumRows()); at+len(local) < len(rows) && int(rows[at+len(local)]) < end; {
 			local = append(local, int32(int(rows[at+len(local)])-chunk.start))
 		}
-		batch, err := gatherBatch(stateMemory, chunk.batch, local)
+		batch, err := arrays.GatherBatch(stateMemory, chunk.batch, local)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -135,8 +136,8 @@ func (j *joinState) readVersion2(r *statebytes.Reader) (*joinContent, error) {
 	for _, side := range c.sides {
 		side.time = r.Int64()
 	}
-	kind := valueKind(r.Byte())
-	if kind > nestedKind {
+	kind := arrays.Kind(r.Byte())
+	if kind > arrays.NestedKind {
 		return nil, fmt.Errorf("unknown kind of keys %d in snapshot", kind)
 	}
 	keys := r.Count(9)

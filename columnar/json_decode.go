@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
@@ -304,7 +305,7 @@ func (d *jsonDecoder) integerText(s *jsonSink) *JSONError {
 	if fault != nil {
 		return fault
 	}
-	converted, err := coerce(s.node.dt, string(text))
+	converted, err := arrays.Coerce(s.node.dt, string(text))
 	if err != nil {
 		return d.failAt(start, err)
 	}

@@ -9,6 +9,9 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
 // encodings are the types that hold values of another type.
@@ -43,7 +46,7 @@ func wrapped(encoding, value string) string {
 // decodedTexts decodes JSON values into a column of a type, and returns it as JSON.
 func decodedTexts(tb testing.TB, field arrow.Field, values ...string) ([]string, error) {
 	tb.Helper()
-	mem := newCheckedAllocator(tb)
+	mem := arrowtest.NewAllocator(tb)
 	codec, err := NewJSONCodec(mem, arrow.NewSchema([]arrow.Field{field}, nil))
 	if err != nil {
 		tb.Fatal(err)
@@ -126,7 +129,7 @@ func TestJSONNumbersGoToTheMemberOfAUnionThatHoldsThem(t *testing.T) {
 	values := []string{"7", "300", "0.5", "0.25", "1e300", `"x"`, "[1,2]", `{"a":3}`, "9223372036854775808", "null"}
 	want := []string{"2", "3", "0", "1", "1", "4", "5", "6", "1", "0"}
 	for _, dt := range []arrow.UnionType{arrow.DenseUnionOf(members, codes), arrow.SparseUnionOf(members, codes)} {
-		mem := newCheckedAllocator(t)
+		mem := arrowtest.NewAllocator(t)
 		codec := newTestJSONCodec(t, mem, oneField(dt))
 		for _, batchOf := range []int{1, len(values)} {
 			var got []string
@@ -155,7 +158,7 @@ func TestJSONNumbersGoToTheMemberOfAUnionThatHoldsThem(t *testing.T) {
 // TestJSONRowsOfEncodingsAreApartFromBadOnes decodes batches in which some records
 // are cut short, and compares the rest with what a batch without those holds.
 func TestJSONRowsOfEncodingsAreApartFromBadOnes(t *testing.T) {
-	r := newRand(t)
+	r := arrowtest.NewRand(t)
 	text := arrow.Field{Type: arrow.StructOf(
 		arrow.Field{Name: "s", Type: arrow.BinaryTypes.StringView, Nullable: true},
 		arrow.Field{Name: "d", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: &arrow.Decimal128Type{Precision: 20, Scale: 2}}, Nullable: true},
@@ -184,7 +187,7 @@ func TestJSONRowsOfEncodingsAreApartFromBadOnes(t *testing.T) {
 // row, and returns the rows as JSON.
 func decodedApart(t *testing.T, schema *arrow.Schema, documents []string, rows int) []string {
 	t.Helper()
-	mem := newCheckedAllocator(t)
+	mem := arrowtest.NewAllocator(t)
 	d := newJSONDecoder(mem, newTestJSONCodec(t, mem, schema).root)
 	d.root.begin(len(documents))
 	read := 0
@@ -197,7 +200,7 @@ func decodedApart(t *testing.T, schema *arrow.Schema, documents []string, rows i
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	if read != rows {
 		t.Fatalf("%d documents were read; want %d of %q", read, rows, documents)
 	}

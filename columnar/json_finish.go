@@ -6,6 +6,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // finish returns the column, which the caller owns, and resets the sink.
@@ -51,7 +53,7 @@ func (s *jsonSink) finish() (arrow.ArrayData, error) {
 		buffers = append(buffers, s.fixed)
 	}
 	defer s.reset()
-	defer releaseBuffers(buffers)
+	defer arrays.Release(buffers)
 	if err != nil {
 		return nil, err
 	}
@@ -76,9 +78,9 @@ func (s *jsonSink) finish() (arrow.ArrayData, error) {
 func (s *jsonSink) finishStruct() (arrow.ArrayData, error) {
 	validity := s.validity
 	defer s.reset()
-	defer releaseBuffers([]*memory.Buffer{validity})
+	defer arrays.Release([]*memory.Buffer{validity})
 	var children []arrow.ArrayData
-	defer func() { releaseData(children) }()
+	defer func() { arrays.Release(children) }()
 	if err := s.finishChildren(&children); err != nil {
 		return nil, err
 	}
@@ -97,25 +99,25 @@ func (s *jsonSink) finishEntries() (arrow.ArrayData, error) {
 	for _, entry := range s.dropped {
 		dropped[entry] = true
 	}
-	keep := newSpanSelection(0)
+	var keep arrays.Selection
 	start := 0
 	for i := range s.count {
 		end := s.offset(i + 1)
 		for ; start < end; start++ {
 			if !dropped[start] {
-				keep.extend(start, 1)
+				keep.Extend(start, 1)
 			}
 		}
-		s.putOffset(i+1, keep.count)
+		s.putOffset(i+1, keep.Len())
 	}
-	return gatherData(s.mem, child, 0, keep)
+	return keep.Take(s.mem, child, 0)
 }
 
 // viewHeaders returns the views of texts, which refer to the bytes of the sink.
 func (s *jsonSink) viewHeaders() *memory.Buffer {
-	buffer := newSizedBuffer(s.mem, s.count*arrow.ViewHeaderSizeBytes)
+	buffer := arrays.NewBuffer(s.mem, s.count*arrow.ViewHeaderSizeBytes)
 	clear(buffer.Bytes())
-	headers := castBytes[arrow.ViewHeader](buffer.Bytes())
+	headers := arrays.Cast[arrow.ViewHeader](buffer.Bytes())
 	for i := range headers {
 		start := s.offset(i)
 		headers[i].SetBytes(s.bytes[start:s.offset(i+1)])
@@ -129,7 +131,7 @@ func (s *jsonSink) viewHeaders() *memory.Buffer {
 // listSizes returns the sizes of list views, and leaves the sink one offset for each
 // of them.
 func (s *jsonSink) listSizes() *memory.Buffer {
-	sizes := jsonSink{node: s.node, fixed: newSizedBuffer(s.mem, s.count*s.node.width)}
+	sizes := jsonSink{node: s.node, fixed: arrays.NewBuffer(s.mem, s.count*s.node.width)}
 	sizes.values = sizes.fixed.Bytes()
 	for i := range s.count {
 		sizes.putOffset(i, s.offset(i+1)-s.offset(i))
@@ -154,11 +156,11 @@ func (s *jsonSink) finishChildren(children *[]arrow.ArrayData) error {
 func (s *jsonSink) finishUnion() (arrow.ArrayData, error) {
 	defer s.reset()
 	var children []arrow.ArrayData
-	defer func() { releaseData(children) }()
+	defer func() { arrays.Release(children) }()
 	if err := s.finishChildren(&children); err != nil {
 		return nil, err
 	}
-	codes := newSizedBuffer(s.mem, s.count)
+	codes := arrays.NewBuffer(s.mem, s.count)
 	defer codes.Release()
 	byChild := s.node.dt.(arrow.UnionType).TypeCodes()
 	for i, member := range s.members {
@@ -166,9 +168,9 @@ func (s *jsonSink) finishUnion() (arrow.ArrayData, error) {
 	}
 	buffers := []*memory.Buffer{nil, codes}
 	if !s.node.isSparse() {
-		offsets := newSizedBuffer(s.mem, s.count*4)
+		offsets := arrays.NewBuffer(s.mem, s.count*4)
 		defer offsets.Release()
-		copy(castBytes[int32](offsets.Bytes()), s.places)
+		copy(arrays.Cast[int32](offsets.Bytes()), s.places)
 		buffers = append(buffers, offsets)
 	}
 	return array.NewData(s.node.dt, s.count, buffers, children, 0, 0), nil
@@ -183,9 +185,7 @@ func (s *jsonSink) finishEncoded() (arrow.ArrayData, error) {
 	}
 	defer data.Release()
 	if dt, ok := s.node.dt.(*arrow.DictionaryType); ok {
-		values := array.MakeFromData(data)
-		defer values.Release()
-		encoded, err := dictionaryOf(s.mem, values, dt)
+		encoded, err := arrays.Dress(s.mem, array.MakeFromData(data), dt)
 		if err != nil {
 			return nil, err
 		}
@@ -193,11 +193,11 @@ func (s *jsonSink) finishEncoded() (arrow.ArrayData, error) {
 		encoded.Data().Retain()
 		return encoded.Data(), nil
 	}
-	ends := wordColumn{kind: intKind, words: make([]int64, s.count)}
-	for i := range ends.words {
-		ends.words[i] = int64(i) + 1
+	ends := arrays.Words{Kind: arrays.IntKind, Values: make([]int64, s.count)}
+	for i := range ends.Values {
+		ends.Values[i] = int64(i) + 1
 	}
-	runs, err := ends.build(s.mem, s.node.dt.(*arrow.RunEndEncodedType).RunEnds())
+	runs, err := ends.Build(s.mem, s.node.dt.(*arrow.RunEndEncodedType).RunEnds())
 	if err != nil {
 		return nil, err
 	}

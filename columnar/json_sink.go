@@ -6,8 +6,11 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // jsonSink collects the values of one column, or of one part of a nested
@@ -109,7 +112,7 @@ func (s *jsonSink) reserveText(size int) {
 
 // release drops everything that is not finished.
 func (s *jsonSink) release() {
-	releaseBuffers([]*memory.Buffer{s.validity, s.fixed, s.text})
+	arrays.Release([]*memory.Buffer{s.validity, s.fixed, s.text})
 	s.reset()
 	for i := range s.children {
 		s.children[i].release()
@@ -311,7 +314,7 @@ func (s *jsonSink) overflows() bool {
 func (s *jsonSink) truncate(row int) {
 	if s.bits != nil {
 		for i := row; i < s.count; i++ {
-			if bitIsClear(s.bits, i) {
+			if !bitutil.BitIsSet(s.bits, i) {
 				s.nulls--
 			}
 		}

@@ -11,6 +11,9 @@ import (
 	"math/big"
 	"slices"
 
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -210,4 +213,42 @@ func isPlainNumber(text []byte) bool {
 		}
 	}
 	return true
+}
+
+// encodedValues is scratch for values that are compared in encoded form.
+type encodedValues struct {
+	data    []byte
+	offsets []int64
+}
+
+// read encodes a plain column of arrays.DecimalKind or arrays.NestedKind. The result is
+// valid until the next call.
+func (e *encodedValues) read(arr arrow.Array) (arrays.Bytes, error) {
+	e.data, e.offsets = e.data[:0], append(e.offsets[:0], 0)
+	for row := range arr.Len() {
+		if arr.IsValid(row) {
+			var err error
+			if e.data, err = appendKeyValue(e.data, arrays.Value(arr, row)); err != nil {
+				return arrays.Bytes{}, err
+			}
+		}
+		e.offsets = append(e.offsets, int64(len(e.data)))
+	}
+	return arrays.Bytes{Data: e.data, Offsets: e.offsets}, nil
+}
+
+// oneNaN stands for every NaN.
+var oneNaN = int64(math.Float64bits(math.NaN()))
+
+// equalityWord returns bits that are equal for equal floats: -0 equals 0, and
+// NaN equals NaN.
+func equalityWord(f float64) int64 {
+	switch {
+	case f == 0:
+		return 0
+	case f != f:
+		return oneNaN
+	default:
+		return int64(math.Float64bits(f))
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
@@ -107,13 +108,13 @@ type metadataBuilder struct {
 }
 
 func (m *metadataBuilder) release() {
-	releaseBuffers(m.buffers)
-	releaseArrays(m.columns)
+	arrays.Release(m.buffers)
+	arrays.Release(m.columns)
 }
 
 // newBuffer returns a buffer of that many bytes, which release releases.
 func (m *metadataBuilder) newBuffer(size int) *memory.Buffer {
-	buffer := newSizedBuffer(m.mem, size)
+	buffer := arrays.NewBuffer(m.mem, size)
 	m.buffers = append(m.buffers, buffer)
 	return buffer
 }
@@ -125,7 +126,7 @@ func (m *metadataBuilder) build(columns int) error {
 		return err
 	}
 	timestamps, partitions, offsets := m.newBuffer(m.rows*8), m.newBuffer(m.rows*4), m.newBuffer(m.rows*8)
-	m.fillNumbers(castBytes[int64](timestamps.Bytes()), castBytes[int32](partitions.Bytes()), castBytes[int64](offsets.Bytes()))
+	m.fillNumbers(arrays.Cast[int64](timestamps.Bytes()), arrays.Cast[int32](partitions.Bytes()), arrays.Cast[int64](offsets.Bytes()))
 	m.fillKeys(keys)
 	m.fillHeaders(headers)
 
@@ -165,7 +166,7 @@ func (m *metadataBuilder) newBinaryBuffers(column string, size, nulls int) (*bin
 		return nil, fmt.Errorf("column %q: %d bytes do not fit one batch", column, size)
 	}
 	b := &binaryBuffers{offsets: m.newBuffer((m.rows + 1) * 4), values: m.newBuffer(size), nulls: nulls}
-	castBytes[int32](b.offsets.Bytes())[0] = 0
+	arrays.Cast[int32](b.offsets.Bytes())[0] = 0
 	if nulls > 0 {
 		b.validity = m.newBuffer((m.rows + 7) / 8)
 		clear(b.validity.Bytes())
@@ -213,7 +214,7 @@ func (m *metadataBuilder) fillNumbers(timestamps []int64, partitions []int32, of
 }
 
 func (m *metadataBuilder) fillKeys(keys *binaryBuffers) {
-	ends, data := castBytes[int32](keys.offsets.Bytes())[1:], keys.values.Bytes()
+	ends, data := arrays.Cast[int32](keys.offsets.Bytes())[1:], keys.values.Bytes()
 	var bits []byte
 	if keys.validity != nil {
 		bits = keys.validity.Bytes()
@@ -233,7 +234,7 @@ func (m *metadataBuilder) fillKeys(keys *binaryBuffers) {
 }
 
 func (m *metadataBuilder) fillHeaders(headers *binaryBuffers) {
-	ends, data := castBytes[int32](headers.offsets.Bytes())[1:], headers.values.Bytes()
+	ends, data := arrays.Cast[int32](headers.offsets.Bytes())[1:], headers.values.Bytes()
 	if len(data) == 4*m.rows { // no record has any
 		clear(data)
 		for row := range ends {

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -72,7 +73,7 @@ func (f *whereFilter) process(batch arrow.RecordBatch) (arrow.RecordBatch, error
 	if err := f.predicate.bind(batch.Schema()); err != nil {
 		return nil, err
 	}
-	if kind := f.predicate.bound.kind; kind != boolKind && kind != anyKind {
+	if kind := f.predicate.bound.kind; kind != arrays.BoolKind && kind != arrays.AnyKind {
 		return nil, namedcols.Failure(f.predicate.expression.node.firstColumnOf(), errNotBoolean)
 	}
 	ev := newEvaluation(f.mem, batch)
@@ -81,17 +82,17 @@ func (f *whereFilter) process(batch arrow.RecordBatch) (arrow.RecordBatch, error
 	if err != nil {
 		return nil, err
 	}
-	return gatherBatch(f.mem, batch, f.chosen(&v, ev.rows))
+	return arrays.GatherBatch(f.mem, batch, f.chosen(&v, ev.rows))
 }
 
 var errNotBoolean = errors.New("predicate is not boolean")
 
 // chosen returns the rows that are true.
 func (f *whereFilter) chosen(v *vector, rows int) []int32 {
-	if v.kind == anyKind {
+	if v.kind == arrays.AnyKind {
 		return nil
 	}
-	chosen, count, mask := resized(&f.rows, rows), 0, v.mask()
+	chosen, count, mask := arrays.Resized(&f.rows, rows), 0, v.mask()
 	for row := range rows {
 		// Without a branch, which would be a guess.
 		chosen[count] = int32(row)
@@ -132,7 +133,7 @@ func Derive(mem memory.Allocator, columns ...NamedExpression) *BuiltinOp {
 // columns, and [Expression.BigEndian] bytes of integers. A null stays a null
 // key.
 func WithKey(mem memory.Allocator, key Expression) *BuiltinOp {
-	return withMetadata(mem, KeyColumn, key, arrow.BinaryTypes.Binary, textKind, bytesKind)
+	return withMetadata(mem, KeyColumn, key, arrow.BinaryTypes.Binary, arrays.TextKind, arrays.BytesKind)
 }
 
 // WithTimestamp returns an operator that makes timestamp the timestamp of the
@@ -140,10 +141,10 @@ func WithKey(mem memory.Allocator, key Expression) *BuiltinOp {
 // an integer in milliseconds since the Unix epoch, or a timestamp of any unit, which
 // is rounded down to milliseconds. A date, a time of day and a duration are refused.
 func WithTimestamp(mem memory.Allocator, timestamp Expression) *BuiltinOp {
-	return withMetadata(mem, TimestampColumn, timestamp, arrow.PrimitiveTypes.Int64, intKind)
+	return withMetadata(mem, TimestampColumn, timestamp, arrow.PrimitiveTypes.Int64, arrays.IntKind)
 }
 
-func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.DataType, kinds ...valueKind) *BuiltinOp {
+func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.DataType, kinds ...arrays.Kind) *BuiltinOp {
 	if err := value.check(); err != nil {
 		return invalidOperator(&ColumnError{Column: name, Row: namedcols.NoRow, Cause: err})
 	}
@@ -153,7 +154,7 @@ func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.
 		if !isStamp {
 			what = bound.when.String()
 		}
-		if bound.kind != anyKind && (!slices.Contains(kinds, bound.kind) || !isStamp) {
+		if bound.kind != arrays.AnyKind && (!slices.Contains(kinds, bound.kind) || !isStamp) {
 			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: errors.New("cannot be made of values that are " + what)}
 		}
 		return dt, nil

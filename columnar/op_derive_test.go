@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
@@ -126,7 +127,7 @@ func TestOperatorsKeepSchemaMetadata(t *testing.T) {
 }
 
 func double(batch arrow.RecordBatch, row int) (any, error) {
-	return 2 * Value(batch.Column(1), row).(int64), nil
+	return 2 * arrays.Value(batch.Column(1), row).(int64), nil
 }
 
 func TestWithColumns(t *testing.T) {

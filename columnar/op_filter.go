@@ -7,6 +7,8 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // RowPredicate reports whether a row of batch is kept. It may read batch
@@ -38,5 +40,5 @@ func (f *rowFilter) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) 
 		}
 	}
 	f.rows = rows
-	return gatherBatch(f.mem, batch, rows)
+	return arrays.GatherBatch(f.mem, batch, rows)
 }

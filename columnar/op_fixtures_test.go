@@ -47,3 +47,14 @@ func sortedCopy(rows []string) []string {
 	slices.Sort(rows)
 	return rows
 }
+
+// Types of test columns, in short.
+var (
+	int8Type   = arrow.PrimitiveTypes.Int8
+	int32Type  = arrow.PrimitiveTypes.Int32
+	int64Type  = arrow.PrimitiveTypes.Int64
+	uint8Type  = arrow.PrimitiveTypes.Uint8
+	uint64Type = arrow.PrimitiveTypes.Uint64
+	floatType  = arrow.PrimitiveTypes.Float64
+	textType   = arrow.BinaryTypes.String
+)

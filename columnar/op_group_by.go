@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -91,7 +92,7 @@ func (g *groupKernel) bind(schema *arrow.Schema) error {
 // assignWindows finds the window of each row and takes late rows out of in.
 func (g *groupKernel) assignWindows(batch arrow.RecordBatch, in *groupInput) error {
 	before := g.state.streamTime
-	starts := resized(&g.starts, in.rows)
+	starts := arrays.Resized(&g.starts, in.rows)
 	streamTime, late, err := g.spec.window.assign(starts, in.times, before, g.late[:0])
 	g.late = late
 	if err != nil {
@@ -123,29 +124,29 @@ func (g *groupKernel) assignWindows(batch arrow.RecordBatch, in *groupInput) err
 // collect makes the batch of late rows: the rows of batch with the window that
 // was closed, and the stream time that had closed it.
 func (g *groupKernel) collect(batch arrow.RecordBatch, times []int64, streamTime int64) error {
-	taken, err := gatherBatch(g.mem, batch, g.late)
+	taken, err := arrays.GatherBatch(g.mem, batch, g.late)
 	if err != nil {
 		return err
 	}
 	defer taken.Release()
-	starts, ends, streamTimes := wordColumn{kind: intKind}, wordColumn{kind: intKind}, wordColumn{kind: intKind}
+	starts, ends, streamTimes := arrays.Words{Kind: arrays.IntKind}, arrays.Words{Kind: arrays.IntKind}, arrays.Words{Kind: arrays.IntKind}
 	row := int32(0)
 	for _, late := range g.late {
 		for ; row <= late; row++ {
 			streamTime = max(streamTime, times[row])
 		}
-		starts.words = append(starts.words, g.starts[late])
-		ends.words = append(ends.words, g.starts[late]+g.spec.window.size)
-		streamTimes.words = append(streamTimes.words, streamTime)
+		starts.Values = append(starts.Values, g.starts[late])
+		ends.Values = append(ends.Values, g.starts[late]+g.spec.window.size)
+		streamTimes.Values = append(streamTimes.Values, streamTime)
 	}
 	var fields []arrow.Field
 	var columns []arrow.Array
-	defer func() { releaseArrays(columns) }()
-	for i, column := range []*wordColumn{&starts, &ends, &streamTimes} {
+	defer func() { arrays.Release(columns) }()
+	for i, column := range []*arrays.Words{&starts, &ends, &streamTimes} {
 		fields = append(fields, arrow.Field{
 			Name: [...]string{WindowStartColumn, WindowEndColumn, StreamTimeColumn}[i], Type: arrow.PrimitiveTypes.Int64,
 		})
-		columns = append(columns, column.copyWords(g.mem, arrow.PrimitiveTypes.Int64))
+		columns = append(columns, column.CopyWords(g.mem, arrow.PrimitiveTypes.Int64))
 	}
 	g.lateRows = withColumns(taken, fields, columns, nil)
 	return nil
@@ -178,7 +179,7 @@ func (g *groupKernel) addRows(in *groupInput) error {
 	known := s.table.groups
 	s.beginRound()
 	for first := 0; first < in.rows; first += chunkRows {
-		ids := resized(&g.ids, min(chunkRows, in.rows-first))
+		ids := arrays.Resized(&g.ids, min(chunkRows, in.rows-first))
 		if err := s.table.lookup(ids, first); err != nil {
 			return err
 		}
@@ -234,7 +235,7 @@ func (g *groupKernel) closeWindows() []uint32 {
 func (g *groupKernel) emit(groups []uint32) (arrow.RecordBatch, error) {
 	output := g.plan.output
 	columns := make([]arrow.Array, 0, output.NumFields())
-	defer func() { releaseArrays(columns) }()
+	defer func() { arrays.Release(columns) }()
 	add := func(arr arrow.Array, err error) error {
 		if err != nil {
 			return namedcols.Failure(output.Field(len(columns)).Name, err)
@@ -253,11 +254,11 @@ func (g *groupKernel) emit(groups []uint32) (arrow.RecordBatch, error) {
 		if err := add(s.starts.build(g.mem, next(), groups)); err != nil {
 			return nil, err
 		}
-		ends := wordColumn{kind: intKind, words: resized(&g.starts, len(groups))}
+		ends := arrays.Words{Kind: arrays.IntKind, Values: arrays.Resized(&g.starts, len(groups))}
 		for i, group := range groups {
-			ends.words[i] = s.starts.at(group) + g.spec.window.size
+			ends.Values[i] = s.starts.at(group) + g.spec.window.size
 		}
-		if err := add(ends.build(g.mem, next())); err != nil {
+		if err := add(ends.Build(g.mem, next())); err != nil {
 			return nil, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -393,7 +394,8 @@ func TestGroupByDictionariesOfEveryType(t *testing.T) {
 	} {
 		dt := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: values}
 		plain := arrowtest.RandomArray(rnd, mem, values, 40)
-		keys := must[arrow.Array](t)(dictionaryOf(mem, plain, dt))
+		plain.Retain()
+		keys := must[arrow.Array](t)(arrays.Dress(mem, plain, dt))
 		batch := array.NewRecordBatch(arrowtest.Fields("k", dt), []arrow.Array{keys}, 40)
 		twin := array.NewRecordBatch(arrowtest.Fields("k", values), []arrow.Array{plain}, 40)
 		count := Aggregation{OutputColumn: "n", Function: Count}

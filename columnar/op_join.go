@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -117,7 +118,7 @@ func newJoinState(spec Join, mem memory.Allocator) *joinState {
 }
 
 func (j *joinState) newContent() joinContent {
-	c := joinContent{keys: newJoinKeys(anyKind)}
+	c := joinContent{keys: newJoinKeys(arrays.AnyKind)}
 	for side, prefix := range []string{j.spec.LeftPrefix, j.spec.RightPrefix} {
 		c.sides[side] = &joinSide{prefix: prefix, keepsMetadata: side == 0, time: noTime}
 		c.sides[side].mark()
@@ -170,7 +171,7 @@ func (j *joinState) eachRow(side int, batch arrow.RecordBatch, visit func(row, i
 	times := all
 	rows := rowsWithKey(key)
 	if rows != nil {
-		filled, err := gatherArray(j.mem, key, rows)
+		filled, err := arrays.Gather(j.mem, key, rows)
 		if err != nil {
 			return namedcols.Failure(name, err)
 		}
@@ -224,7 +225,7 @@ func (j *joinState) readKey(side int, name string, batch arrow.RecordBatch) (arr
 	if column == nil {
 		return nil, namedcols.MissingText("join key column does not exist: %s", name)
 	}
-	key, err := plainArray(j.mem, column)
+	key, err := arrays.Plain(j.mem, column)
 	if err == nil {
 		if err = j.acceptKey(side, key.DataType()); err != nil {
 			key.Release()
@@ -260,44 +261,34 @@ func readJoinTimes(batch arrow.RecordBatch) ([]int64, error) {
 	if err := requireEventTimes(column); err != nil {
 		return nil, namedcols.Failure(TimestampColumn, err)
 	}
-	return fixedValues[int64](column), nil
+	return arrays.FixedValues[int64](column), nil
 }
 
 // rowsWithKey returns the rows whose key is not null; nil stands for all. The
 // nulls of unions and of runs lie in their children, and a column without a type
 // has nothing else.
 func rowsWithKey(key arrow.Array) []int32 {
-	switch kind := kindOf(key.DataType()); {
-	case kind == anyKind:
+	switch kind := arrays.KindOf(key.DataType()); {
+	case kind == arrays.AnyKind:
 		return []int32{}
-	case kind == nestedKind:
+	case kind == arrays.NestedKind:
 		rows := make([]int32, 0, key.Len())
 		for row := range key.Len() {
-			if key.IsValid(row) && Value(key, row) != nil {
+			if key.IsValid(row) && arrays.Value(key, row) != nil {
 				rows = append(rows, int32(row))
 			}
 		}
 		return rows
 	case key.NullN() > 0:
-		return validRows(key)
+		return arrays.ValidityOf(key).Valid(key.Len())
 	default:
 		return nil
 	}
 }
 
-func validRows(arr arrow.Array) []int32 {
-	rows := make([]int32, 0, arr.Len()-arr.NullN())
-	for row := range arr.Len() {
-		if arr.IsValid(row) {
-			rows = append(rows, int32(row))
-		}
-	}
-	return rows
-}
-
 // pick returns the items at rows.
 func pick(items []int64, rows []int32, scratch *[]int64) []int64 {
-	picked := resized(scratch, len(rows))
+	picked := arrays.Resized(scratch, len(rows))
 	for i, row := range rows {
 		picked[i] = items[row]
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
@@ -421,7 +422,7 @@ func TestJoinKeysThatAreNullWithin(t *testing.T) {
 			columns := []arrow.Array{key, times.NewArray()}
 			sides[side] = array.NewRecordBatch(arrowtest.Fields("k", dt, TimestampColumn, int64Type), columns, 40)
 			keys[side] = arrowtest.Texts(key)
-			releaseArrays(columns)
+			arrays.Release(columns)
 			times.Release()
 		}
 		want := 0

@@ -12,12 +12,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // RowValue computes a value from a row of batch. It may read batch during the
-// call only. [AppendValue] lists what a column of each type accepts; nil is
+// call only. arrays.AppendValue lists what a column of each type accepts; nil is
 // null. [Derive] takes an [Expression] instead, which is evaluated for a whole
 // batch at a time.
 type RowValue func(batch arrow.RecordBatch, row int) (any, error)
@@ -72,8 +73,8 @@ func checkDerivedNames(names []string) error {
 func rowColumns(mem memory.Allocator, columns []DerivedColumn) func(arrow.RecordBatch, int) (arrow.Field, arrow.Array, error) {
 	return func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error) {
 		column := columns[i]
-		plain := plainType(column.Field.Type)
-		if err := checkBuilder(plain); err != nil {
+		plain := arrays.PlainType(column.Field.Type)
+		if err := arrays.CheckBuilder(plain); err != nil {
 			return arrow.Field{}, nil, namedcols.Failure(column.Field.Name, err)
 		}
 		builder := array.NewBuilder(mem, plain)
@@ -85,13 +86,13 @@ func rowColumns(mem memory.Allocator, columns []DerivedColumn) func(arrow.Record
 				err = errNullNotAllowed
 			}
 			if err == nil {
-				err = AppendValue(builder, value)
+				err = arrays.AppendValue(builder, value)
 			}
 			if err != nil {
 				return arrow.Field{}, nil, &ColumnError{Column: column.Field.Name, Row: row, Cause: err}
 			}
 		}
-		values, err := dressedArray(mem, builder.NewArray(), column.Field.Type)
+		values, err := arrays.Dress(mem, builder.NewArray(), column.Field.Type)
 		if err != nil {
 			return arrow.Field{}, nil, namedcols.Failure(column.Field.Name, err)
 		}
@@ -112,7 +113,7 @@ type derivation struct {
 
 func (d *derivation) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	fields, derived := make([]arrow.Field, 0, d.columns), make([]arrow.Array, 0, d.columns)
-	defer func() { releaseArrays(derived) }()
+	defer func() { arrays.Release(derived) }()
 	for i := range d.columns {
 		field, column, err := d.compute(batch, i)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
@@ -40,11 +41,11 @@ func BenchmarkFilter(b *testing.B) {
 		for b.Loop() {
 			builder := array.NewRecordBuilder(memory.DefaultAllocator, batch.Schema())
 			for row := range int(batch.NumRows()) {
-				if Value(batch.Column(2), row).(int64)%3 != 0 {
+				if arrays.Value(batch.Column(2), row).(int64)%3 != 0 {
 					continue
 				}
 				for column := range int(batch.NumCols()) {
-					if err := AppendValue(builder.Field(column), Value(batch.Column(column), row)); err != nil {
+					if err := arrays.AppendValue(builder.Field(column), arrays.Value(batch.Column(column), row)); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -96,7 +97,7 @@ func BenchmarkJoin(b *testing.B) {
 				for row := range int(batch.NumRows()) {
 					var cells []any
 					for column := range int(batch.NumCols()) {
-						cells = append(cells, Value(batch.Column(column), row))
+						cells = append(cells, arrays.Value(batch.Column(column), row))
 					}
 					sides[side][cells[0]] = append(sides[side][cells[0]], cells)
 				}
@@ -111,10 +112,10 @@ func BenchmarkJoin(b *testing.B) {
 						}
 						found++
 						for i := range 3 {
-							if err := AppendValue(builder.Field(i), l[i]); err != nil {
+							if err := arrays.AppendValue(builder.Field(i), l[i]); err != nil {
 								b.Fatal(err)
 							}
-							if err := AppendValue(builder.Field(3+i), r[i]); err != nil {
+							if err := arrays.AppendValue(builder.Field(3+i), r[i]); err != nil {
 								b.Fatal(err)
 							}
 						}
@@ -260,7 +261,7 @@ func BenchmarkRollback(b *testing.B) {
 			for b.Loop() {
 				before := maps.Clone(sums)
 				for row := range int(batch.NumRows()) {
-					sums[Value(batch.Column(0), row).(int64)] += Value(batch.Column(2), row).(int64)
+					sums[arrays.Value(batch.Column(0), row).(int64)] += arrays.Value(batch.Column(2), row).(int64)
 				}
 				sums = before
 			}

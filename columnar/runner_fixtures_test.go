@@ -16,6 +16,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // ledgerCodec is an [amountCodec] that names the records it cannot read: those
@@ -70,7 +72,7 @@ func (l *ledger) Process(ctx *Context, batch arrow.RecordBatch) error {
 		totals.Append(l.totals[user])
 	}
 	columns := []arrow.Array{out.NewArray(), totals.NewArray()}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	ctx.Forward(array.NewRecordBatch(amountSchema, columns, batch.NumRows()))
 	return nil
 }

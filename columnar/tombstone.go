@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -70,7 +71,7 @@ func hasPayload(schema *arrow.Schema) bool {
 
 // insertTombstones adds a tombstone column that marks no row.
 func insertTombstones(mem memory.Allocator, batch arrow.RecordBatch, at int) arrow.RecordBatch {
-	values := newSizedBuffer(mem, int(batch.NumRows()+7)/8)
+	values := arrays.NewBuffer(mem, int(batch.NumRows()+7)/8)
 	defer values.Release()
 	clear(values.Bytes())
 	data := array.NewData(arrow.FixedWidthTypes.Boolean, int(batch.NumRows()), []*memory.Buffer{nil, values}, nil, 0, 0)
@@ -87,12 +88,12 @@ func insertTombstones(mem memory.Allocator, batch arrow.RecordBatch, at int) arr
 // that it does not have.
 func fillColumns(mem memory.Allocator, batch arrow.RecordBatch, schema *arrow.Schema) (arrow.RecordBatch, error) {
 	columns := make([]arrow.Array, 0, schema.NumFields())
-	defer func() { releaseArrays(columns) }()
+	defer func() { arrays.Release(columns) }()
 	for _, field := range schema.Fields() {
 		column := namedcols.Column(batch, field.Name)
 		if column == nil || !arrow.TypeEqual(column.DataType(), field.Type) {
 			var err error
-			if column, err = newNullArray(mem, field.Type, int(batch.NumRows())); err != nil {
+			if column, err = arrays.Nulls(mem, field.Type, int(batch.NumRows())); err != nil {
 				return nil, fmt.Errorf("column %q: %w", field.Name, err)
 			}
 		} else {

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
@@ -74,7 +75,7 @@ func (c amountCodec) Decode(_ string, records []ConsumedRecord) (arrow.RecordBat
 		}
 	}
 	columns := []arrow.Array{users.NewArray(), amounts.NewArray()}
-	defer releaseArrays(columns)
+	defer arrays.Release(columns)
 	payload := array.NewRecordBatch(amountSchema, columns, int64(len(records)))
 	defer payload.Release()
 	return AttachMetadata(c.mem, payload, records)

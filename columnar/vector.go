@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
@@ -21,10 +22,10 @@ import (
 // used depends on the kind. A vector of one value, such as a literal, has it in
 // place 0 for all rows.
 type vector struct {
-	kind    valueKind
+	kind    arrays.Kind
 	words   []int64          // integers; floats as the bits of a float64
 	truths  []bool           // booleans
-	bytes   byteValues       // text and bytes
+	bytes   arrays.Bytes     // text and bytes
 	when    arrow.DataType   // plain type of integers that are dates or times; nil otherwise
 	numbers []decimal256.Num // decimals, unscaled
 	scale   int32
@@ -42,35 +43,35 @@ func (v *vector) mask() int {
 
 func (v *vector) isNull(row int) bool { return v.nulls != nil && v.nulls[row&v.mask()] }
 
-func (v *vector) text(row int) []byte { return v.bytes.at(row & v.mask()) }
+func (v *vector) text(row int) []byte { return v.bytes.At(row & v.mask()) }
 
 // readVector returns a plain array as a vector that borrows its memory.
 func readVector(arr arrow.Array, into *vectorScratch) (vector, error) {
-	v := vector{kind: kindOf(arr.DataType()), when: timeTypeOf(arr.DataType())}
-	if nulls := validityOf(arr); nulls.hasNulls() {
-		v.nulls = resized(&into.nulls, arr.Len())
+	v := vector{kind: arrays.KindOf(arr.DataType()), when: timeTypeOf(arr.DataType())}
+	if nulls := arrays.ValidityOf(arr); nulls.HasNulls() {
+		v.nulls = arrays.Resized(&into.nulls, arr.Len())
 		for row := range v.nulls {
-			v.nulls[row] = nulls.isNull(row)
+			v.nulls[row] = nulls.IsNull(row)
 		}
 	}
 	var err error
 	switch v.kind {
-	case boolKind:
-		v.truths = resized(&into.truths, arr.Len())
+	case arrays.BoolKind:
+		v.truths = arrays.Resized(&into.truths, arr.Len())
 		bits := arr.(*array.Boolean)
 		for row := range v.truths {
 			v.truths[row] = bits.Value(row)
 		}
-	case float64Kind:
-		v.words = fixedValues[int64](arr)
-	case intKind, uintKind, float32Kind:
-		v.words, err = wordsOf(arr, &into.words, func(f float64) int64 { return int64(math.Float64bits(f)) })
-		if v.kind == float32Kind {
-			v.kind = float64Kind
+	case arrays.Float64Kind:
+		v.words = arrays.FixedValues[int64](arr)
+	case arrays.IntKind, arrays.UintKind, arrays.Float32Kind:
+		v.words, err = arrays.ReadWords(arr, &into.words, func(f float64) int64 { return int64(math.Float64bits(f)) })
+		if v.kind == arrays.Float32Kind {
+			v.kind = arrays.Float64Kind
 		}
-	case textKind, bytesKind:
-		v.bytes, err = byteValuesOf(arr)
-	case decimalKind:
+	case arrays.TextKind, arrays.BytesKind:
+		v.bytes, err = arrays.ReadBytes(arr)
+	case arrays.DecimalKind:
 		v.numbers = decimalsOf(arr, &into.numbers)
 		v.scale = arr.DataType().(arrow.DecimalType).GetScale()
 	}
@@ -95,7 +96,7 @@ func (s *vectorScratch) mergedNulls(rows int, vectors ...*vector) []bool {
 			continue
 		}
 		if nulls == nil {
-			nulls = resized(&s.nulls, rows)
+			nulls = arrays.Resized(&s.nulls, rows)
 			clear(nulls)
 		}
 		mask := v.mask()
@@ -109,22 +110,22 @@ func (s *vectorScratch) mergedNulls(rows int, vectors ...*vector) []bool {
 // naturalType returns the type of a column of computed values.
 func (v *vector) naturalType() arrow.DataType {
 	switch v.kind {
-	case intKind:
+	case arrays.IntKind:
 		if v.when != nil {
 			return v.when
 		}
 		return arrow.PrimitiveTypes.Int64
-	case uintKind:
+	case arrays.UintKind:
 		return arrow.PrimitiveTypes.Uint64
-	case boolKind:
+	case arrays.BoolKind:
 		return arrow.FixedWidthTypes.Boolean
-	case float64Kind:
+	case arrays.Float64Kind:
 		return arrow.PrimitiveTypes.Float64
-	case textKind:
+	case arrays.TextKind:
 		return arrow.BinaryTypes.String
-	case bytesKind:
+	case arrays.BytesKind:
 		return arrow.BinaryTypes.Binary
-	case decimalKind:
+	case arrays.DecimalKind:
 		return &arrow.Decimal128Type{Precision: computedDigits, Scale: v.scale}
 	default:
 		return arrow.Null
@@ -143,48 +144,48 @@ func (v *vector) build(mem memory.Allocator, dt arrow.DataType, rows int, ignore
 		switch target := timeTypeOf(dt); {
 		case target != nil && !arrow.TypeEqual(target, v.when):
 			return v.buildTimes(mem, dt, target, rows, isNull)
-		case kindOf(dt) == textKind:
+		case arrays.KindOf(dt) == arrays.TextKind:
 			return v.buildTimeTexts(mem, dt, rows, isNull)
 		}
 	}
 	switch v.kind {
-	case intKind, uintKind, float64Kind, boolKind:
-		column := wordColumn{kind: v.kind, words: make([]int64, rows)}
-		for row := range column.words {
+	case arrays.IntKind, arrays.UintKind, arrays.Float64Kind, arrays.BoolKind:
+		column := arrays.Words{Kind: v.kind, Values: make([]int64, rows)}
+		for row := range column.Values {
 			switch {
 			case isNull(row):
-				column.setNull(row)
-			case v.kind != boolKind:
-				column.words[row] = v.words[row&mask]
+				column.SetNull(row)
+			case v.kind != arrays.BoolKind:
+				column.Values[row] = v.words[row&mask]
 			case v.truths[row&mask]:
-				column.words[row] = 1
+				column.Values[row] = 1
 			}
 		}
-		return column.build(mem, dt)
-	case textKind, bytesKind:
-		if kind := kindOf(dt); kind == textKind || kind == bytesKind {
-			return byteArray(mem, dt, rows, func(row int) []byte {
+		return column.Build(mem, dt)
+	case arrays.TextKind, arrays.BytesKind:
+		if kind := arrays.KindOf(dt); kind == arrays.TextKind || kind == arrays.BytesKind {
+			return arrays.BuildBytes(mem, dt, rows, func(row int) []byte {
 				if isNull(row) {
 					return nil
 				}
 				return notNil(v.text(row))
 			})
 		}
-		return dressedAppended(mem, dt, rows, func(row int) any {
+		return arrays.Build(mem, dt, rows, func(row int) any {
 			if isNull(row) {
 				return nil
 			}
 			return string(v.text(row))
 		})
-	case decimalKind:
-		return dressedAppended(mem, dt, rows, func(row int) any {
+	case arrays.DecimalKind:
+		return arrays.Build(mem, dt, rows, func(row int) any {
 			if isNull(row) {
 				return nil
 			}
 			return numtext.Rat(v.numbers[row&mask].BigInt(), v.scale)
 		})
-	case anyKind:
-		return newNullArray(mem, dt, rows)
+	case arrays.AnyKind:
+		return arrays.Nulls(mem, dt, rows)
 	default:
 		return nil, fmt.Errorf("cannot compute values that are %s", v.kind)
 	}
@@ -192,18 +193,18 @@ func (v *vector) build(mem memory.Allocator, dt arrow.DataType, rows int, ignore
 
 // buildTimes returns dates or times as an array of another type of them.
 func (v *vector) buildTimes(mem memory.Allocator, dt, target arrow.DataType, rows int, isNull func(row int) bool) (arrow.Array, error) {
-	column, mask := wordColumn{kind: intKind, words: make([]int64, rows)}, v.mask()
-	for row := range column.words {
+	column, mask := arrays.Words{Kind: arrays.IntKind, Values: make([]int64, rows)}, v.mask()
+	for row := range column.Values {
 		if isNull(row) {
-			column.setNull(row)
+			column.SetNull(row)
 			continue
 		}
 		var err error
-		if column.words[row], err = castTime(v.words[row&mask], v.when, target); err != nil {
+		if column.Values[row], err = castTime(v.words[row&mask], v.when, target); err != nil {
 			return nil, namedcols.AtRow(row, err)
 		}
 	}
-	return column.build(mem, dt)
+	return column.Build(mem, dt)
 }
 
 func (v *vector) buildTimeTexts(mem memory.Allocator, dt arrow.DataType, rows int, isNull func(row int) bool) (arrow.Array, error) {
@@ -218,7 +219,7 @@ func (v *vector) buildTimeTexts(mem memory.Allocator, dt arrow.DataType, rows in
 		}
 		texts[row] = []byte(text)
 	}
-	return byteArray(mem, dt, rows, func(row int) []byte { return texts[row] })
+	return arrays.BuildBytes(mem, dt, rows, func(row int) []byte { return texts[row] })
 }
 
 func notNil(value []byte) []byte {
@@ -235,7 +236,7 @@ func (v *vector) bigEndian(data *[]byte) vector {
 		bytes = binary.BigEndian.AppendUint64(bytes, uint64(word))
 	}
 	*data = bytes
-	return vector{kind: bytesKind, bytes: byteValues{data: bytes, width: 8}, nulls: v.nulls, one: v.one}
+	return vector{kind: arrays.BytesKind, bytes: arrays.Bytes{Data: bytes, Width: 8}, nulls: v.nulls, one: v.one}
 }
 
 // inFinerUnit converts counts to a unit that is not coarser.
@@ -257,7 +258,7 @@ func (v *vector) inFinerUnit(words []int64, to arrow.DataType, fail func(row int
 func (v *vector) inMillis() (vector, error) {
 	result := *v
 	result.when = nil
-	if v.kind != intKind || v.when == nil {
+	if v.kind != arrays.IntKind || v.when == nil {
 		return result, nil
 	}
 	unit, millis := nanosOf(v.when), int64(time.Millisecond)

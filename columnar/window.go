@@ -10,6 +10,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -114,16 +115,16 @@ func requireEventTimes(arr arrow.Array) error {
 // column as it is, or a Timestamp column in its unit. scratch is used where the
 // unit differs. Null rows have no defined timestamp.
 func eventTimes(arr arrow.Array, scratch *[]int64) ([]int64, error) {
-	times := fixedValues[int64](arr)
+	times := arrays.FixedValues[int64](arr)
 	dt, ok := arr.DataType().(*arrow.TimestampType)
 	if !ok || dt.Unit == arrow.Millisecond {
 		return times, nil
 	}
-	millis, nulls := resized(scratch, len(times)), validityOf(arr)
+	millis, nulls := arrays.Resized(scratch, len(times)), arrays.ValidityOf(arr)
 	switch dt.Unit {
 	case arrow.Second:
 		for row, seconds := range times {
-			if millis[row] = seconds * 1000; millis[row]/1000 != seconds && !nulls.isNull(row) {
+			if millis[row] = seconds * 1000; millis[row]/1000 != seconds && !nulls.IsNull(row) {
 				return nil, namedcols.AtRow(row, fmt.Errorf("timestamp of %d seconds is out of range", seconds))
 			}
 		}

@@ -94,7 +94,7 @@ func EveryType() []arrow.DataType {
 	}
 }
 
-// RandomArray returns an array with nulls of any type in everyType.
+// RandomArray returns an array with nulls of any type in [EveryType].
 func RandomArray(r *rand.Rand, mem memory.Allocator, dt arrow.DataType, length int) arrow.Array {
 	builder := array.NewBuilder(mem, dt)
 	defer builder.Release()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrays
 
 import (
 	"errors"
@@ -20,10 +20,10 @@ import (
 
 var errNullElement = errors.New("null in a field that is not nullable")
 
-// coerce converts a Go value that is not nil to what [put] writes into a column
+// Coerce converts a Go value that is not nil to what [put] writes into a column
 // of that type. It either converts the whole of a nested value or fails.
-func coerce(dt arrow.DataType, value any) (any, error) {
-	switch dt := storageType(dt).(type) {
+func Coerce(dt arrow.DataType, value any) (any, error) {
+	switch dt := StorageType(dt).(type) {
 	case *arrow.StringType, *arrow.LargeStringType, *arrow.StringViewType:
 		return coerceText(value), nil
 	case *arrow.BinaryType, *arrow.LargeBinaryType, *arrow.BinaryViewType:
@@ -72,9 +72,9 @@ func coerce(dt arrow.DataType, value any) (any, error) {
 	case arrow.UnionType:
 		return coerceUnion(dt, value)
 	case *arrow.DictionaryType:
-		return coerce(dt.ValueType, value)
+		return Coerce(dt.ValueType, value)
 	case *arrow.RunEndEncodedType:
-		return coerce(dt.Encoded(), value)
+		return Coerce(dt.Encoded(), value)
 	}
 	return nil, fmt.Errorf("cannot write Arrow type %s", dt)
 }
@@ -355,7 +355,7 @@ func element(field arrow.Field, value any) (any, error) {
 		}
 		return nil, nil
 	}
-	return coerce(field.Type, value)
+	return Coerce(field.Type, value)
 }
 
 // isNil reports whether a value stands for null.
@@ -421,7 +421,7 @@ func coerceMap(dt *arrow.MapType, value any) (mapEntries, error) {
 	entries := mapEntries{make([]any, len(names)), make([]any, len(names))}
 	for i, name := range names {
 		var err error
-		if entries.keys[i], err = coerce(dt.KeyType(), name); err != nil {
+		if entries.keys[i], err = Coerce(dt.KeyType(), name); err != nil {
 			return mapEntries{}, fmt.Errorf("key %q: %w", name, err)
 		}
 		if entries.items[i], err = element(dt.ItemField(), members[name]); err != nil {
@@ -443,10 +443,10 @@ func coerceUnion(dt arrow.UnionType, value any) (unionValue, error) {
 	accepted := unionTypes(value)
 	var first error
 	for i, field := range dt.Fields() {
-		if !slices.Contains(accepted, storageType(field.Type).ID()) {
+		if !slices.Contains(accepted, StorageType(field.Type).ID()) {
 			continue
 		}
-		converted, err := coerce(field.Type, value)
+		converted, err := Coerce(field.Type, value)
 		if err == nil {
 			return unionValue{i, converted}, nil
 		}

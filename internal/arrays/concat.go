@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrays
 
 import (
 	"fmt"
@@ -12,69 +12,6 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/bitutil"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
-
-// concatBatches joins batches of equal schemas, in order, for every Arrow type.
-// The result has the first batch's schema object. One batch is retained and
-// not copied. A batch without the tombstone column counts as a batch without
-// tombstones.
-//
-// The caller owns the returned batch. Different schemas are an error that wraps
-// [ErrSchemaMismatch] and names the position of the batch.
-func concatBatches(mem memory.Allocator, batches []arrow.RecordBatch) (arrow.RecordBatch, error) {
-	if len(batches) == 1 {
-		batches[0].Retain()
-		return batches[0], nil
-	}
-	if len(batches) == 0 {
-		return nil, fmt.Errorf("no Arrow batches to concatenate")
-	}
-	batches, release, err := alignTombstones(mem, batches)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	schema := batches[0].Schema()
-	rows := int64(0)
-	for i, batch := range batches {
-		if batch.Schema() != schema && !batch.Schema().Equal(schema) {
-			return nil, &SchemaMismatchError{Index: i, Want: schema, Got: batch.Schema()}
-		}
-		rows += batch.NumRows()
-	}
-	columns := make([]arrow.Array, 0, schema.NumFields())
-	defer func() { releaseArrays(columns) }()
-	parts := make([]arrow.Array, len(batches))
-	for i := range schema.NumFields() {
-		for j, batch := range batches {
-			parts[j] = batch.Column(i)
-		}
-		column, err := concatArrays(mem, parts)
-		if err != nil {
-			return nil, fmt.Errorf("cannot concatenate Arrow batches: column %q: %w", schema.Field(i).Name, err)
-		}
-		columns = append(columns, column)
-	}
-	return array.NewRecordBatch(schema, columns, rows), nil
-}
-
-// concatArrays joins at least one array of one type. The caller owns the
-// returned array.
-func concatArrays(mem memory.Allocator, arrays []arrow.Array) (arrow.Array, error) {
-	if len(arrays) == 1 {
-		arrays[0].Retain()
-		return arrays[0], nil
-	}
-	parts := make([]part, len(arrays))
-	for i, arr := range arrays {
-		parts[i] = part{arr.Data(), arr.Data().Offset(), arr.Len()}
-	}
-	data, err := concatParts(mem, parts)
-	if err != nil {
-		return nil, err
-	}
-	defer data.Release()
-	return array.MakeFromData(data), nil
-}
 
 // part is a range of physical rows of an array.
 type part struct {
@@ -96,14 +33,23 @@ type concatenator struct {
 	parts []part
 }
 
+// Concat joins at least one array of one type. The caller owns the result.
+func Concat(mem memory.Allocator, arrays []arrow.ArrayData) (arrow.ArrayData, error) {
+	parts := make([]part, len(arrays))
+	for i, data := range arrays {
+		parts[i] = part{data, data.Offset(), data.Len()}
+	}
+	return concatParts(mem, parts)
+}
+
 func concatParts(mem memory.Allocator, parts []part) (arrow.ArrayData, error) {
 	count := 0
 	for _, p := range parts {
 		count += p.length
 	}
-	c := concatenator{gatherer: gatherer{mem: mem, data: parts[0].data, sel: selection{count: count}}, parts: parts}
+	c := concatenator{gatherer: gatherer{mem: mem, data: parts[0].data, sel: Selection{count: count}}, parts: parts}
 	defer c.release()
-	switch storage := storageType(c.data.DataType()).(type) {
+	switch storage := StorageType(c.data.DataType()).(type) {
 	case *arrow.NullType:
 		return array.NewData(c.data.DataType(), count, []*memory.Buffer{nil}, nil, count, 0), nil
 	case *arrow.BooleanType:
@@ -203,7 +149,7 @@ func (c *concatenator) joinFixed(width int) {
 // joinOffsets adds the offsets of all parts and returns the range of bytes or
 // values that each part uses.
 func joinOffsets[O offsetInt](c *concatenator, limit int64) ([]span, error) {
-	target := castBytes[O](c.newBuffer((c.sel.count + 1) * int(unsafe.Sizeof(O(0)))))
+	target := Cast[O](c.newBuffer((c.sel.count + 1) * int(unsafe.Sizeof(O(0)))))
 	target[0] = 0
 	ranges := make([]span, len(c.parts))
 	var total int64
@@ -249,7 +195,7 @@ func joinBytes[O offsetInt](c *concatenator, limit int64) (arrow.ArrayData, erro
 func (c *concatenator) joinViews() (arrow.ArrayData, error) {
 	c.joinValidity()
 	c.joinFixed(arrow.ViewHeaderSizeBytes)
-	headers := castBytes[arrow.ViewHeader](c.buffers[1].Bytes())
+	headers := Cast[arrow.ViewHeader](c.buffers[1].Bytes())
 	var validity []byte
 	if c.buffers[0] != nil {
 		validity = c.buffers[0].Bytes()
@@ -306,9 +252,9 @@ func (c *concatenator) joinChildren(scale int) (arrow.ArrayData, error) {
 func (c *concatenator) compact() error {
 	parts := make([]part, len(c.parts))
 	for i, p := range c.parts {
-		rows := newSpanSelection(1)
-		rows.extend(0, p.length)
-		data, err := gatherData(c.mem, p.data, p.base, rows)
+		var rows Selection
+		rows.Extend(0, p.length)
+		data, err := rows.Take(c.mem, p.data, p.base)
 		if err != nil {
 			return err
 		}
@@ -325,8 +271,8 @@ func joinListViews[O offsetInt](c *concatenator, limit int64) (arrow.ArrayData, 
 	}
 	c.joinValidity()
 	c.joinFixed(int(unsafe.Sizeof(O(0))))
-	offsets := castBytes[O](c.buffers[1].Bytes())
-	sizes := castBytes[O](c.newBuffer(c.sel.count * int(unsafe.Sizeof(O(0)))))
+	offsets := Cast[O](c.buffers[1].Bytes())
+	sizes := Cast[O](c.newBuffer(c.sel.count * int(unsafe.Sizeof(O(0)))))
 	values := make([]part, len(c.parts))
 	var total int64
 	at := 0
@@ -334,7 +280,7 @@ func joinListViews[O offsetInt](c *concatenator, limit int64) (arrow.ArrayData, 
 		child := p.data.Children()[0]
 		values[i] = part{child, 0, child.Len()}
 		if p.length > 0 {
-			copy(sizes[at:], castBytes[O](p.data.Buffers()[2].Bytes()))
+			copy(sizes[at:], Cast[O](p.data.Buffers()[2].Bytes()))
 		}
 		for j := range p.length {
 			offsets[at+j] += O(total)
@@ -353,8 +299,8 @@ func (c *concatenator) joinDenseUnions(union *arrow.DenseUnionType) (arrow.Array
 	}
 	c.buffers = append(c.buffers, nil)
 	c.joinFixed(1)
-	codes := castBytes[arrow.UnionTypeCode](c.buffers[1].Bytes())
-	offsets := castBytes[int32](c.newBuffer(c.sel.count * 4))
+	codes := Cast[arrow.UnionTypeCode](c.buffers[1].Bytes())
+	offsets := Cast[int32](c.newBuffer(c.sel.count * 4))
 	ids := union.ChildIDs()
 	shifts := make([]int64, len(c.data.Children()))
 	values := make([][]part, len(shifts))
@@ -362,7 +308,7 @@ func (c *concatenator) joinDenseUnions(union *arrow.DenseUnionType) (arrow.Array
 	for _, p := range c.parts {
 		for i := range p.length {
 			child := ids[codes[at+i]]
-			offsets[at+i] = int32(shifts[child]) + castBytes[int32](p.data.Buffers()[2].Bytes())[i]
+			offsets[at+i] = int32(shifts[child]) + Cast[int32](p.data.Buffers()[2].Bytes())[i]
 		}
 		at += p.length
 		for i, child := range p.data.Children() {
@@ -393,7 +339,7 @@ func (c *concatenator) joinRunEndEncoded() (arrow.ArrayData, error) {
 		first := -1
 		from, to := int64(p.base), int64(p.base+p.length)
 		last := 0
-		for i, end := range runEndsOf(p.data) {
+		for i, end := range RunEnds(p.data.Children()[0]) {
 			if end <= from {
 				continue
 			}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrays
 
 import (
 	"fmt"
@@ -15,30 +15,10 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// AppendValue appends a Go value to a builder. A nil appends a null. What
-// [Value] returns for a column can be appended to a column of its type.
-//
-//	builder                accepts
-//	text                   anything: text and bytes as they are, *big.Rat as a plain decimal, else the default format
-//	binary                 []byte and string, of the exact size where it is fixed
-//	integers               every integer type, integral floats, *big.Int, integral *big.Rat, text in base 10; in range
-//	floats                 floats, integers, *big.Int, *big.Rat, integer text; rounded, but not to infinity
-//	Boolean                bool
-//	decimals               *big.Rat, *big.Int, numbers, numeric text; exact
-//	dates, Timestamp       time.Time, or integers in the column's unit
-//	Time32/64, Duration    time.Duration truncated to the column's unit, or integers in the unit
-//	intervals              their Arrow types
-//	lists                  slices and arrays
-//	Struct                 map[string]any; missing keys are null, further ones are ignored
-//	Map                    map[string]any, in the order of the keys' text
-//	unions                 what the first member takes that accepts the kind of the value
-//	dictionary, run-end    what their values' type accepts
-//	extension types        what their storage accepts
-//
-// A value that the builder does not accept is an error and appends nothing. Null
-// in a part of a nested value is refused where that part is not nullable. Only
-// a dictionary inside a nested type that runs out of indexes leaves the builder
-// unusable.
+// AppendValue appends a Go value to a builder, converted to the builder's type;
+// nil is a null. Package columnar lists what each type accepts. After an error
+// the builder is as before, but for a dictionary inside a nested type that runs
+// out of indexes.
 func AppendValue(builder array.Builder, value any) error {
 	switch b := builder.(type) {
 	case *array.Int64Builder:
@@ -61,7 +41,7 @@ func AppendValue(builder array.Builder, value any) error {
 		builder.AppendNull()
 		return nil
 	}
-	converted, err := coerce(builder.Type(), value)
+	converted, err := Coerce(builder.Type(), value)
 	if err != nil {
 		return err
 	}

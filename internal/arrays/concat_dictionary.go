@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrays
 
 import (
-	"fmt"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -101,51 +101,12 @@ func unifyDictionaries(mem memory.Allocator, dictionaries []part) (arrow.ArrayDa
 		all.Retain()
 		return all, moved, nil
 	}
-	sel, err := newSelection(keep, all.Len())
+	sel, err := NewSelection(keep, all.Len())
 	if err != nil {
 		return nil, nil, err
 	}
-	unified, err := gatherData(mem, all, 0, sel)
+	unified, err := sel.Take(mem, all, 0)
 	return unified, moved, err
-}
-
-// dictionaryOf returns values, which have no dictionary, as an array with one
-// that holds each of them once. The caller owns it.
-func dictionaryOf(mem memory.Allocator, values arrow.Array, dt *arrow.DictionaryType) (arrow.Array, error) {
-	valid, err := gatherArray(mem, values, validRows(values))
-	if err != nil {
-		return nil, err
-	}
-	defer valid.Release()
-	unified, moved, err := unifyDictionaries(mem, []part{{valid.Data(), valid.Data().Offset(), valid.Len()}})
-	if err != nil {
-		return nil, err
-	}
-	defer unified.Release()
-	if int64(unified.Len()) > maxDictionary(dt.IndexType) {
-		return nil, fmt.Errorf("%d distinct values do not fit %s", unified.Len(), dt)
-	}
-	indexes := wordColumn{kind: intKind, words: make([]int64, values.Len())}
-	at := 0
-	for row := range indexes.words {
-		if values.IsNull(row) {
-			indexes.setNull(row)
-			continue
-		}
-		indexes.words[row] = int64(moved[0][at])
-		at++
-	}
-	built, err := indexes.build(mem, dt.IndexType)
-	if err != nil {
-		return nil, err
-	}
-	defer built.Release()
-	dictionary, err := dressedArray(mem, array.MakeFromData(unified), dt.ValueType)
-	if err != nil {
-		return nil, err
-	}
-	defer dictionary.Release()
-	return array.NewDictionaryArray(dt, built, dictionary), nil
 }
 
 // dictionaryValue returns bytes that are equal for equal values of data, which
@@ -155,7 +116,7 @@ func dictionaryValue(data arrow.ArrayData, row int) (value []byte, ok bool) {
 	if data.NullN() != 0 && buffers[0] != nil && bitIsClear(buffers[0].Bytes(), row) {
 		return nil, false
 	}
-	switch storage := storageType(data.DataType()).(type) {
+	switch storage := StorageType(data.DataType()).(type) {
 	case *arrow.BooleanType:
 		return []byte{buffers[1].Bytes()[row>>3] >> (row & 7) & 1}, true
 	case *arrow.StringType, *arrow.BinaryType:
@@ -165,7 +126,7 @@ func dictionaryValue(data arrow.ArrayData, row int) (value []byte, ok bool) {
 		offsets := offsetsOf[int64](data, row)
 		return buffers[2].Bytes()[offsets[0]:offsets[1]], true
 	case arrow.BinaryViewDataType:
-		header := &castBytes[arrow.ViewHeader](buffers[1].Bytes())[row]
+		header := &Cast[arrow.ViewHeader](buffers[1].Bytes())[row]
 		if header.IsInline() {
 			return header.InlineBytes(), true
 		}
@@ -206,14 +167,76 @@ func moveIndexes(raw []byte, width int, validity []byte, at, length int, moved [
 		case 1:
 			raw[i] = uint8(moved[raw[i]])
 		case 2:
-			index := &castBytes[uint16](raw)[i]
+			index := &Cast[uint16](raw)[i]
 			*index = uint16(moved[*index])
 		case 4:
-			index := &castBytes[uint32](raw)[i]
+			index := &Cast[uint32](raw)[i]
 			*index = uint32(moved[*index])
 		default:
-			index := &castBytes[uint64](raw)[i]
+			index := &Cast[uint64](raw)[i]
 			*index = uint64(moved[*index])
 		}
 	}
+}
+
+// PruneDictionary returns length rows of a dictionary column, from the physical
+// row base on, with a dictionary of the values that these rows have. It returns
+// nil if the dictionary has no more values than there are rows. The caller owns
+// the result.
+func PruneDictionary(mem memory.Allocator, column arrow.ArrayData, base, length int) (arrow.ArrayData, error) {
+	dictionary := column.Dictionary()
+	if dictionary.Len() <= length {
+		return nil, nil
+	}
+	var rows Selection
+	rows.Extend(0, length)
+	copied, err := rows.Take(mem, column, base)
+	if err != nil {
+		return nil, err
+	}
+	defer copied.Release()
+	width := StorageType(copied.DataType()).(*arrow.DictionaryType).IndexType.(arrow.FixedWidthDataType).BitWidth() / 8
+	raw := copied.Buffers()[1].Bytes()
+	var validity []byte
+	if copied.Buffers()[0] != nil {
+		validity = copied.Buffers()[0].Bytes()
+	}
+	moved := make([]int32, dictionary.Len())
+	for i := range moved {
+		moved[i] = -1
+	}
+	var keep []int32
+	for row := range copied.Len() {
+		if bitIsClear(validity, row) {
+			continue
+		}
+		index := int(indexAt(raw, width, row))
+		if moved[index] < 0 {
+			moved[index] = int32(len(keep))
+			keep = append(keep, int32(index))
+		}
+	}
+	moveIndexes(raw, width, validity, 0, copied.Len(), moved)
+	sel, err := NewSelection(keep, dictionary.Len())
+	if err != nil {
+		return nil, err
+	}
+	pruned, err := sel.Take(mem, dictionary, dictionary.Offset())
+	if err != nil {
+		return nil, err
+	}
+	defer pruned.Release()
+	return array.NewDataWithDictionary(copied.DataType(), copied.Len(), slices.Clone(copied.Buffers()), copied.NullN(), 0, pruned.(*array.Data)), nil
+}
+
+func indexAt(raw []byte, width, row int) uint64 {
+	switch width {
+	case 1:
+		return uint64(raw[row])
+	case 2:
+		return uint64(Cast[uint16](raw)[row])
+	case 4:
+		return uint64(Cast[uint32](raw)[row])
+	}
+	return Cast[uint64](raw)[row]
 }

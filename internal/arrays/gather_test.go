@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrays
 
 import (
 	"fmt"
@@ -65,7 +65,7 @@ func TestGatherKeepsValuesOfEveryType(t *testing.T) {
 			for name, source := range map[string]arrow.Array{"whole": whole, "sliced": sliced, "field of a sliced struct": nested} {
 				want := arrowtest.Texts(source)
 				for shape, rows := range rowChoices(r, source.Len()) {
-					taken, err := gatherArray(mem, source, rows)
+					taken, err := Gather(mem, source, rows)
 					if err != nil {
 						t.Fatalf("%s, %s: %v", name, shape, err)
 					}
@@ -87,7 +87,7 @@ func checkTaken(t *testing.T, name string, taken arrow.Array, values []string, r
 		}
 	}
 	got := arrowtest.Texts(taken)
-	switch storageType(taken.DataType()).(type) {
+	switch StorageType(taken.DataType()).(type) {
 	case *arrow.SparseUnionType, *arrow.DenseUnionType, *arrow.RunEndEncodedType:
 		// These have no validity bitmap of their own: nulls are those of their values.
 		for i := range rows {
@@ -120,7 +120,7 @@ func TestGatherOfAllRowsReturnsTheInput(t *testing.T) {
 	batch := arrowtest.TwoColumns(mem, "a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 	defer batch.Release()
 	rows := []int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}
-	taken, err := gatherBatch(mem, batch, rows)
+	taken, err := GatherBatch(mem, batch, rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestGatherOfAllRowsReturnsTheInput(t *testing.T) {
 	if taken != batch {
 		t.Error("taking all rows in order copied the batch")
 	}
-	some, err := gatherBatch(mem, batch, rows[:9])
+	some, err := GatherBatch(mem, batch, rows[:9])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestGatherRefusesRowsOutsideTheBatch(t *testing.T) {
 	batch := arrowtest.TwoColumns(mem, "a", "b")
 	defer batch.Release()
 	for _, row := range []int32{2, -2} {
-		_, err := gatherBatch(mem, batch, []int32{0, row})
+		_, err := GatherBatch(mem, batch, []int32{0, row})
 		want := fmt.Sprintf("row %d at position 1 is outside a batch of 2 rows", row)
 		if err == nil || err.Error() != want {
 			t.Errorf("gather of row %d: error %v, want %q", row, err, want)
@@ -162,7 +162,7 @@ func TestGatherNamesTheColumnThatGrowsTooLarge(t *testing.T) {
 	schema := arrow.NewSchema([]arrow.Field{{Name: "runs", Type: column.DataType(), Nullable: true}}, nil)
 	batch := array.NewRecordBatch(schema, []arrow.Array{column}, 1)
 	defer batch.Release()
-	_, err := gatherBatch(mem, batch, make([]int32, 40_000))
+	_, err := GatherBatch(mem, batch, make([]int32, 40_000))
 	if err == nil || !strings.Contains(err.Error(), `column "runs"`) || !strings.Contains(err.Error(), "32767") {
 		t.Errorf("error %v, want one that names column runs and the limit 32767", err)
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrays
 
 import (
 	"fmt"
@@ -12,31 +12,21 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// wordColumn is a column of a word kind that is to become an array: integers
+// Words is a column of a word kind that is to become an array: integers
 // and booleans as they are, floats as the bits of a float64.
-type wordColumn struct {
-	kind  valueKind
-	words []int64
-	nulls []bool // nil without nulls
+type Words struct {
+	Kind   Kind
+	Values []int64
+	Nulls  []bool // nil without nulls
 }
 
-// build returns the column as an array of type dt. A value that dt does not
-// hold is an error. The caller owns the array.
-func (c *wordColumn) build(mem memory.Allocator, dt arrow.DataType) (arrow.Array, error) {
-	plain, err := c.buildPlain(mem, plainType(dt))
-	if err != nil {
-		return nil, err
-	}
-	return dressedArray(mem, plain, dt)
-}
-
-func (c *wordColumn) buildPlain(mem memory.Allocator, dt arrow.DataType) (arrow.Array, error) {
+func (c *Words) buildPlain(mem memory.Allocator, dt arrow.DataType) (arrow.Array, error) {
 	id := dt.ID()
 	switch {
-	case c.kind == intKind && kindOf(dt) == intKind:
+	case c.Kind == IntKind && KindOf(dt) == IntKind:
 		switch dt.(arrow.FixedWidthDataType).BitWidth() {
 		case 64:
-			return c.copyWords(mem, dt), nil
+			return c.CopyWords(mem, dt), nil
 		case 32:
 			if id == arrow.UINT32 {
 				return narrowArray[uint32](mem, dt, c)
@@ -53,14 +43,14 @@ func (c *wordColumn) buildPlain(mem memory.Allocator, dt arrow.DataType) (arrow.
 			}
 			return narrowArray[int8](mem, dt, c)
 		}
-	case c.kind == uintKind && id == arrow.UINT64, c.isFloat() && id == arrow.FLOAT64:
-		return c.copyWords(mem, dt), nil
-	case c.kind == boolKind && id == arrow.BOOL:
+	case c.Kind == UintKind && id == arrow.UINT64, c.isFloat() && id == arrow.FLOAT64:
+		return c.CopyWords(mem, dt), nil
+	case c.Kind == BoolKind && id == arrow.BOOL:
 		return c.bits(mem), nil
 	case c.isFloat() && id == arrow.FLOAT32:
 		return c.shortFloats(mem, dt)
 	}
-	return appendedArray(mem, dt, len(c.words), func(row int) any {
+	return appendedArray(mem, dt, len(c.Values), func(row int) any {
 		if c.isNull(row) {
 			return nil
 		}
@@ -68,47 +58,50 @@ func (c *wordColumn) buildPlain(mem memory.Allocator, dt arrow.DataType) (arrow.
 	})
 }
 
-func (c *wordColumn) isFloat() bool { return c.kind == float32Kind || c.kind == float64Kind }
+func (c *Words) isFloat() bool { return c.Kind == Float32Kind || c.Kind == Float64Kind }
 
-func (c *wordColumn) isNull(row int) bool { return c.nulls != nil && c.nulls[row] }
+func (c *Words) isNull(row int) bool { return c.Nulls != nil && c.Nulls[row] }
 
-func (c *wordColumn) setNull(row int) {
-	if c.nulls == nil {
-		c.nulls = make([]bool, len(c.words))
+// SetNull makes a row null.
+func (c *Words) SetNull(row int) {
+	if c.Nulls == nil {
+		c.Nulls = make([]bool, len(c.Values))
 	}
-	c.nulls[row], c.words[row] = true, 0
+	c.Nulls[row], c.Values[row] = true, 0
 }
 
 // value returns a row that is not null as a Go value.
-func (c *wordColumn) value(row int) any {
-	word := c.words[row]
-	switch c.kind {
-	case uintKind:
+func (c *Words) value(row int) any {
+	word := c.Values[row]
+	switch c.Kind {
+	case UintKind:
 		return uint64(word)
-	case boolKind:
+	case BoolKind:
 		return word != 0
-	case float32Kind:
+	case Float32Kind:
 		return float32(math.Float64frombits(uint64(word)))
-	case float64Kind:
+	case Float64Kind:
 		return math.Float64frombits(uint64(word))
 	default:
 		return word
 	}
 }
 
-func (c *wordColumn) copyWords(mem memory.Allocator, dt arrow.DataType) arrow.Array {
-	values := newSizedBuffer(mem, len(c.words)*8)
+// CopyWords returns the column as an array of a plain type 64 bits wide, whose
+// values are those of c. The caller owns the array.
+func (c *Words) CopyWords(mem memory.Allocator, dt arrow.DataType) arrow.Array {
+	values := NewBuffer(mem, len(c.Values)*8)
 	defer values.Release()
-	copy(castBytes[int64](values.Bytes()), c.words)
+	copy(Cast[int64](values.Bytes()), c.Values)
 	return c.finish(mem, dt, values)
 }
 
 // narrowArray returns the integers of c in a narrower type.
-func narrowArray[T int8 | int16 | int32 | uint8 | uint16 | uint32](mem memory.Allocator, dt arrow.DataType, c *wordColumn) (arrow.Array, error) {
-	values := newSizedBuffer(mem, len(c.words)*int(unsafe.Sizeof(T(0))))
+func narrowArray[T int8 | int16 | int32 | uint8 | uint16 | uint32](mem memory.Allocator, dt arrow.DataType, c *Words) (arrow.Array, error) {
+	values := NewBuffer(mem, len(c.Values)*int(unsafe.Sizeof(T(0))))
 	defer values.Release()
-	target := castBytes[T](values.Bytes())[:len(c.words)]
-	for row, word := range c.words {
+	target := Cast[T](values.Bytes())[:len(c.Values)]
+	for row, word := range c.Values {
 		if target[row] = T(word); int64(target[row]) != word && !c.isNull(row) {
 			return nil, fmt.Errorf("integer overflow: %d does not fit %s", word, dt)
 		}
@@ -116,11 +109,11 @@ func narrowArray[T int8 | int16 | int32 | uint8 | uint16 | uint32](mem memory.Al
 	return c.finish(mem, dt, values), nil
 }
 
-func (c *wordColumn) shortFloats(mem memory.Allocator, dt arrow.DataType) (arrow.Array, error) {
-	values := newSizedBuffer(mem, len(c.words)*4)
+func (c *Words) shortFloats(mem memory.Allocator, dt arrow.DataType) (arrow.Array, error) {
+	values := NewBuffer(mem, len(c.Values)*4)
 	defer values.Release()
-	target := castBytes[float32](values.Bytes())[:len(c.words)]
-	for row, word := range c.words {
+	target := Cast[float32](values.Bytes())[:len(c.Values)]
+	for row, word := range c.Values {
 		f := math.Float64frombits(uint64(word))
 		if target[row] = float32(f); math.IsInf(float64(target[row]), 0) && !math.IsInf(f, 0) && !c.isNull(row) {
 			return nil, fmt.Errorf("float overflow: %v does not fit %s", f, dt)
@@ -129,18 +122,18 @@ func (c *wordColumn) shortFloats(mem memory.Allocator, dt arrow.DataType) (arrow
 	return c.finish(mem, dt, values), nil
 }
 
-func (c *wordColumn) bits(mem memory.Allocator) arrow.Array {
-	values := packBits(mem, len(c.words), func(row int) bool { return c.words[row] != 0 })
+func (c *Words) bits(mem memory.Allocator) arrow.Array {
+	values := packBits(mem, len(c.Values), func(row int) bool { return c.Values[row] != 0 })
 	defer values.Release()
 	return c.finish(mem, arrow.FixedWidthTypes.Boolean, values)
 }
 
-func (c *wordColumn) finish(mem memory.Allocator, dt arrow.DataType, values *memory.Buffer) arrow.Array {
-	return finishArray(mem, dt, len(c.words), c.nulls, values)
+func (c *Words) finish(mem memory.Allocator, dt arrow.DataType, values *memory.Buffer) arrow.Array {
+	return Finish(mem, dt, len(c.Values), c.Nulls, values)
 }
 
-// finishArray returns a plain array of the buffers behind the validity bitmap.
-func finishArray(mem memory.Allocator, dt arrow.DataType, length int, nulls []bool, buffers ...*memory.Buffer) arrow.Array {
+// Finish returns a plain array of the buffers behind the validity bitmap.
+func Finish(mem memory.Allocator, dt arrow.DataType, length int, nulls []bool, buffers ...*memory.Buffer) arrow.Array {
 	valid, nullCount := validityBuffer(mem, nulls)
 	if valid != nil {
 		defer valid.Release()
@@ -165,7 +158,7 @@ func validityBuffer(mem memory.Allocator, nulls []bool) (*memory.Buffer, int) {
 }
 
 func packBits(mem memory.Allocator, length int, isSet func(row int) bool) *memory.Buffer {
-	buffer := newSizedBuffer(mem, (length+7)/8)
+	buffer := NewBuffer(mem, (length+7)/8)
 	bits := buffer.Bytes()
 	clear(bits)
 	for row := range length {
@@ -176,16 +169,6 @@ func packBits(mem memory.Allocator, length int, isSet func(row int) bool) *memor
 	return buffer
 }
 
-// byteArray returns an array of text or bytes of type dt, which is dressed as
-// dt says. A nil value is null. The caller owns the array.
-func byteArray(mem memory.Allocator, dt arrow.DataType, length int, value func(row int) []byte) (arrow.Array, error) {
-	plain, err := plainByteArray(mem, plainType(dt), length, value)
-	if err != nil {
-		return nil, err
-	}
-	return dressedArray(mem, plain, dt)
-}
-
 func plainByteArray(mem memory.Allocator, dt arrow.DataType, length int, value func(row int) []byte) (arrow.Array, error) {
 	switch dt.ID() {
 	case arrow.STRING, arrow.BINARY:
@@ -193,7 +176,7 @@ func plainByteArray(mem memory.Allocator, dt arrow.DataType, length int, value f
 	case arrow.LARGE_STRING, arrow.LARGE_BINARY:
 		return offsetArray[int64](mem, dt, length, value)
 	}
-	isText := kindOf(dt) == textKind
+	isText := KindOf(dt) == TextKind
 	return appendedArray(mem, dt, length, func(row int) any {
 		bytes := value(row)
 		switch {
@@ -222,23 +205,23 @@ func offsetArray[O offsetInt](mem memory.Allocator, dt arrow.DataType, length in
 	if int(O(size)) != size || size < 0 {
 		return nil, fmt.Errorf("%d bytes do not fit one column of type %s", size, dt)
 	}
-	offsets := newSizedBuffer(mem, (length+1)*int(unsafe.Sizeof(O(0))))
+	offsets := NewBuffer(mem, (length+1)*int(unsafe.Sizeof(O(0))))
 	defer offsets.Release()
-	data := newSizedBuffer(mem, size)
+	data := NewBuffer(mem, size)
 	defer data.Release()
-	ends, target, at := castBytes[O](offsets.Bytes()), data.Bytes(), 0
+	ends, target, at := Cast[O](offsets.Bytes()), data.Bytes(), 0
 	ends[0] = 0
 	for row := range length {
 		at += copy(target[at:], value(row))
 		ends[row+1] = O(at)
 	}
-	return finishArray(mem, dt, length, nulls, offsets, data), nil
+	return Finish(mem, dt, length, nulls, offsets, data), nil
 }
 
 // appendedArray returns an array that is built value by value, for types that
 // have no faster way. The caller owns it.
 func appendedArray(mem memory.Allocator, dt arrow.DataType, length int, value func(row int) any) (arrow.Array, error) {
-	if err := checkBuilder(dt); err != nil {
+	if err := CheckBuilder(dt); err != nil {
 		return nil, err
 	}
 	builder := array.NewBuilder(mem, dt)
@@ -252,12 +235,12 @@ func appendedArray(mem memory.Allocator, dt arrow.DataType, length int, value fu
 	return builder.NewArray(), nil
 }
 
-// checkBuilder fails for types that Arrow has no builder for, and panics where
+// CheckBuilder fails for types that Arrow has no builder for, and panics where
 // it is asked for one: dictionaries of some values, also within other types.
-func checkBuilder(dt arrow.DataType) error {
+func CheckBuilder(dt arrow.DataType) error {
 	switch dt := dt.(type) {
 	case arrow.ExtensionType:
-		return checkBuilder(dt.StorageType())
+		return CheckBuilder(dt.StorageType())
 	case *arrow.DictionaryType:
 		switch dt.ValueType.(type) {
 		case *arrow.BooleanType, *arrow.LargeStringType, *arrow.LargeBinaryType, arrow.BinaryViewDataType,
@@ -266,19 +249,10 @@ func checkBuilder(dt arrow.DataType) error {
 		}
 	case arrow.NestedType:
 		for _, field := range dt.Fields() {
-			if err := checkBuilder(field.Type); err != nil {
+			if err := CheckBuilder(field.Type); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// dressedAppended is appendedArray for any type, dressed ones among them.
-func dressedAppended(mem memory.Allocator, dt arrow.DataType, length int, value func(row int) any) (arrow.Array, error) {
-	plain, err := appendedArray(mem, plainType(dt), length, value)
-	if err != nil {
-		return nil, err
-	}
-	return dressedArray(mem, plain, dt)
 }

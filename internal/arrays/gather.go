@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrays
 
 import (
 	"fmt"
@@ -14,27 +14,27 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// gatherBatch takes rows of batch, in the given order and with repetitions, for
+// GatherBatch takes rows of batch, in the given order and with repetitions, for
 // every Arrow type. A row of -1 is a row of nulls. The result has the batch's
 // own schema object; when rows names all rows in order it is the batch itself,
 // retained. Otherwise the two share no memory but dictionaries.
 //
 // The caller owns the returned batch. An error names the row or the column.
-func gatherBatch(mem memory.Allocator, batch arrow.RecordBatch, rows []int32) (arrow.RecordBatch, error) {
-	sel, err := newSelection(rows, int(batch.NumRows()))
+func GatherBatch(mem memory.Allocator, batch arrow.RecordBatch, rows []int32) (arrow.RecordBatch, error) {
+	sel, err := NewSelection(rows, int(batch.NumRows()))
 	if err != nil {
 		return nil, err
 	}
 	return gatherSelection(mem, batch, sel)
 }
 
-func gatherSelection(mem memory.Allocator, batch arrow.RecordBatch, sel selection) (arrow.RecordBatch, error) {
+func gatherSelection(mem memory.Allocator, batch arrow.RecordBatch, sel Selection) (arrow.RecordBatch, error) {
 	if sel.isIdentity(int(batch.NumRows())) {
 		batch.Retain()
 		return batch, nil
 	}
 	columns := make([]arrow.Array, 0, batch.NumCols())
-	defer func() { releaseArrays(columns) }()
+	defer func() { Release(columns) }()
 	for i, column := range batch.Columns() {
 		taken, err := gatherSelected(mem, column, sel)
 		if err != nil {
@@ -45,10 +45,10 @@ func gatherSelection(mem memory.Allocator, batch arrow.RecordBatch, sel selectio
 	return array.NewRecordBatch(batch.Schema(), columns, int64(sel.count)), nil
 }
 
-// gatherArray takes rows of arr as [gatherBatch] does. The caller owns the
+// Gather takes rows of arr as GatherBatch does. The caller owns the
 // returned array.
-func gatherArray(mem memory.Allocator, arr arrow.Array, rows []int32) (arrow.Array, error) {
-	sel, err := newSelection(rows, arr.Len())
+func Gather(mem memory.Allocator, arr arrow.Array, rows []int32) (arrow.Array, error) {
+	sel, err := NewSelection(rows, arr.Len())
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,8 @@ func gatherArray(mem memory.Allocator, arr arrow.Array, rows []int32) (arrow.Arr
 	return gatherSelected(mem, arr, sel)
 }
 
-func gatherSelected(mem memory.Allocator, arr arrow.Array, sel selection) (arrow.Array, error) {
-	data, err := gatherData(mem, arr.Data(), arr.Data().Offset(), sel)
+func gatherSelected(mem memory.Allocator, arr arrow.Array, sel Selection) (arrow.Array, error) {
+	data, err := sel.Take(mem, arr.Data(), arr.Data().Offset())
 	if err != nil {
 		return nil, err
 	}
@@ -68,12 +68,12 @@ func gatherSelected(mem memory.Allocator, arr arrow.Array, sel selection) (arrow
 	return array.MakeFromData(data), nil
 }
 
-// gatherData takes the selected rows of data, counted from the physical row
-// base.
-func gatherData(mem memory.Allocator, data arrow.ArrayData, base int, sel selection) (arrow.ArrayData, error) {
+// Take returns the selected rows of data, counted from the physical row base.
+// The caller owns them.
+func (sel Selection) Take(mem memory.Allocator, data arrow.ArrayData, base int) (arrow.ArrayData, error) {
 	g := gatherer{mem: mem, data: data, base: base, sel: sel}
 	defer g.release()
-	storage := storageType(data.DataType())
+	storage := StorageType(data.DataType())
 	switch storage := storage.(type) {
 	case *arrow.NullType:
 		return array.NewData(data.DataType(), sel.count, []*memory.Buffer{nil}, nil, sel.count, 0), nil
@@ -132,8 +132,8 @@ func gatherData(mem memory.Allocator, data arrow.ArrayData, base int, sel select
 	return g.result(), nil
 }
 
-// storageType returns the type that an array is laid out as.
-func storageType(dt arrow.DataType) arrow.DataType {
+// StorageType returns the type that an array is laid out as.
+func StorageType(dt arrow.DataType) arrow.DataType {
 	for {
 		extension, ok := dt.(arrow.ExtensionType)
 		if !ok {
@@ -150,7 +150,7 @@ type gatherer struct {
 	mem       memory.Allocator
 	data      arrow.ArrayData
 	base      int
-	sel       selection
+	sel       Selection
 	buffers   []*memory.Buffer
 	children  []arrow.ArrayData
 	copies    []arrow.ArrayData // that the result is made of
@@ -158,9 +158,9 @@ type gatherer struct {
 }
 
 func (g *gatherer) release() {
-	releaseBuffers(g.buffers)
-	releaseData(g.children)
-	releaseData(g.copies)
+	Release(g.buffers)
+	Release(g.children)
+	Release(g.copies)
 }
 
 // takeBuffers returns the buffers for an array that retains them itself.
@@ -183,7 +183,7 @@ func (g *gatherer) resultWith(child arrow.ArrayData, err error) (arrow.ArrayData
 
 // newBuffer adds a buffer of that many bytes, with unspecified contents.
 func (g *gatherer) newBuffer(size int) []byte {
-	buffer := newSizedBuffer(g.mem, size)
+	buffer := NewBuffer(g.mem, size)
 	g.buffers = append(g.buffers, buffer)
 	return buffer.Bytes()
 }
@@ -206,7 +206,7 @@ func (g *gatherer) takeValidity() {
 	}
 	g.nullCount = g.sel.count - bitutil.CountSetBits(bits, 0, g.sel.count)
 	if g.nullCount == 0 {
-		releaseBuffers(g.buffers)
+		Release(g.buffers)
 		g.buffers[0] = nil
 	}
 }
@@ -309,8 +309,8 @@ func (g *gatherer) copyFixed(target, source []byte, width int) {
 	}
 }
 
-func gatherFixed[T any](target, source []byte, sel selection) {
-	to, from := castBytes[T](target), castBytes[T](source)
+func gatherFixed[T any](target, source []byte, sel Selection) {
+	to, from := Cast[T](target), Cast[T](source)
 	if sel.nulls {
 		for i, row := range sel.rows {
 			if row < 0 {
@@ -328,8 +328,8 @@ func gatherFixed[T any](target, source []byte, sel selection) {
 	}
 }
 
-// castBytes views bytes as values of T, which holds no pointers.
-func castBytes[T any](bytes []byte) []T {
+// Cast views bytes as values of T, which holds no pointers.
+func Cast[T any](bytes []byte) []T {
 	var zero T
 	length := len(bytes) / int(unsafe.Sizeof(zero))
 	if length == 0 {
@@ -338,33 +338,22 @@ func castBytes[T any](bytes []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(bytes))), length)
 }
 
-// newSizedBuffer returns a buffer of that many bytes, with unspecified contents.
-func newSizedBuffer(mem memory.Allocator, size int) *memory.Buffer {
+// NewBuffer returns a buffer of that many bytes, with unspecified contents.
+func NewBuffer(mem memory.Allocator, size int) *memory.Buffer {
 	buffer := memory.NewResizableBuffer(mem)
 	buffer.Resize(size)
 	return buffer
 }
 
-func releaseBuffers(buffers []*memory.Buffer) {
-	for _, buffer := range buffers {
-		if buffer != nil {
-			buffer.Release()
-		}
-	}
-}
-
-func releaseData(items []arrow.ArrayData) {
-	for _, data := range items {
-		if data != nil {
-			data.Release()
-		}
-	}
-}
-
-func releaseArrays(arrays []arrow.Array) {
-	for _, arr := range arrays {
-		if arr != nil {
-			arr.Release()
+// Release releases the items that are not nil.
+func Release[T interface {
+	comparable
+	Release()
+}](items []T) {
+	var none T
+	for _, item := range items {
+		if item != none {
+			item.Release()
 		}
 	}
 }

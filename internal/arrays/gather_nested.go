@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrays
 
 import (
 	"fmt"
@@ -22,13 +22,13 @@ func offsetsOf[O offsetInt](data arrow.ArrayData, base int) []O {
 	if data.Len() == 0 || data.Buffers()[1] == nil {
 		return []O{0}
 	}
-	return castBytes[O](data.Buffers()[1].Bytes())[base:]
+	return Cast[O](data.Buffers()[1].Bytes())[base:]
 }
 
 // gatherOffsets adds the offsets of the selected values, whose lengths follow
 // from the source's offsets, and returns their total.
 func gatherOffsets[O offsetInt](g *gatherer, limit int64) (int64, error) {
-	target := castBytes[O](g.newBuffer((g.sel.count + 1) * int(unsafe.Sizeof(O(0)))))
+	target := Cast[O](g.newBuffer((g.sel.count + 1) * int(unsafe.Sizeof(O(0)))))
 	offsets := offsetsOf[O](g.data, g.base)
 	var total int64
 	target[0] = 0
@@ -105,7 +105,7 @@ func gatherBytes[O offsetInt](g *gatherer, limit int64) error {
 // buffer.
 func (g *gatherer) takeViews() error {
 	g.takeFixed(arrow.ViewHeaderSizeBytes)
-	headers := castBytes[arrow.ViewHeader](g.buffers[1].Bytes())
+	headers := Cast[arrow.ViewHeader](g.buffers[1].Bytes())
 	return packViews(g, headers, g.data.Buffers()[2:])
 }
 
@@ -157,18 +157,18 @@ func gatherList[O offsetInt](g *gatherer, limit int64) (arrow.ArrayData, error) 
 		return nil, err
 	}
 	offsets := offsetsOf[O](g.data, g.base)
-	values := newSpanSelection(0)
+	var values Selection
 	g.sel.each(func(start, length int) {
 		if start >= 0 {
-			values.extend(int(offsets[start]), int(offsets[start+length]-offsets[start]))
+			values.Extend(int(offsets[start]), int(offsets[start+length]-offsets[start]))
 		}
 	})
 	return g.resultWith(gatherChild(g.mem, g.data.Children()[0], values))
 }
 
 // gatherChild takes rows of a child array, counted from its own start.
-func gatherChild(mem memory.Allocator, child arrow.ArrayData, sel selection) (arrow.ArrayData, error) {
-	return gatherData(mem, child, child.Offset(), sel)
+func gatherChild(mem memory.Allocator, child arrow.ArrayData, sel Selection) (arrow.ArrayData, error) {
+	return sel.Take(mem, child, child.Offset())
 }
 
 // gatherListView takes list views. The values of the result are in the order of
@@ -176,24 +176,24 @@ func gatherChild(mem memory.Allocator, child arrow.ArrayData, sel selection) (ar
 func gatherListView[O offsetInt](g *gatherer, limit int64) (arrow.ArrayData, error) {
 	var offsets, sizes []O
 	if g.data.Len() > 0 {
-		offsets = castBytes[O](g.data.Buffers()[1].Bytes())[g.base:]
-		sizes = castBytes[O](g.data.Buffers()[2].Bytes())[g.base:]
+		offsets = Cast[O](g.data.Buffers()[1].Bytes())[g.base:]
+		sizes = Cast[O](g.data.Buffers()[2].Bytes())[g.base:]
 	}
 	width := int(unsafe.Sizeof(O(0)))
-	newOffsets := castBytes[O](g.newBuffer(g.sel.count * width))
-	newSizes := castBytes[O](g.newBuffer(g.sel.count * width))
+	newOffsets := Cast[O](g.newBuffer(g.sel.count * width))
+	newSizes := Cast[O](g.newBuffer(g.sel.count * width))
 	var validity []byte
 	if g.buffers[0] != nil {
 		validity = g.buffers[0].Bytes()
 	}
-	values := newSpanSelection(0)
+	var values Selection
 	at := 0
 	g.sel.each(func(start, length int) {
 		for i := range length {
 			newOffsets[at], newSizes[at] = O(values.count), 0
 			if start >= 0 && !bitIsClear(validity, at) {
 				newSizes[at] = sizes[start+i]
-				values.extend(int(offsets[start+i]), int(sizes[start+i]))
+				values.Extend(int(offsets[start+i]), int(sizes[start+i]))
 			}
 			at++
 		}
@@ -205,12 +205,12 @@ func gatherListView[O offsetInt](g *gatherer, limit int64) (arrow.ArrayData, err
 }
 
 func (g *gatherer) takeFixedSizeList(size int) (arrow.ArrayData, error) {
-	values := newSpanSelection(0)
+	var values Selection
 	g.sel.each(func(start, length int) {
 		if start >= 0 {
 			start = (g.base + start) * size
 		}
-		values.extend(start, length*size)
+		values.Extend(start, length*size)
 	})
 	return g.resultWith(gatherChild(g.mem, g.data.Children()[0], values))
 }
@@ -219,7 +219,7 @@ func (g *gatherer) takeFixedSizeList(size int) (arrow.ArrayData, error) {
 // parent, and returns the result.
 func (g *gatherer) takeChildren() (arrow.ArrayData, error) {
 	for _, child := range g.data.Children() {
-		taken, err := gatherData(g.mem, child, child.Offset()+g.base, g.sel)
+		taken, err := g.sel.Take(g.mem, child, child.Offset()+g.base)
 		if err != nil {
 			return nil, err
 		}
@@ -233,7 +233,7 @@ func (g *gatherer) takeChildren() (arrow.ArrayData, error) {
 func (g *gatherer) takeTypeCodes(union arrow.UnionType) []arrow.UnionTypeCode {
 	g.buffers = append(g.buffers, nil)
 	g.takeFixed(1)
-	codes := castBytes[arrow.UnionTypeCode](g.buffers[1].Bytes())
+	codes := Cast[arrow.UnionTypeCode](g.buffers[1].Bytes())
 	if g.sel.nulls && len(union.TypeCodes()) > 0 {
 		at := 0
 		g.sel.each(func(start, length int) {
@@ -257,23 +257,20 @@ func (g *gatherer) takeDenseUnion(union *arrow.DenseUnionType) (arrow.ArrayData,
 	codes := g.takeTypeCodes(union)
 	var offsets []int32
 	if g.data.Len() > 0 {
-		offsets = castBytes[int32](g.data.Buffers()[2].Bytes())[g.base:]
+		offsets = Cast[int32](g.data.Buffers()[2].Bytes())[g.base:]
 	}
-	target := castBytes[int32](g.newBuffer(g.sel.count * 4))
+	target := Cast[int32](g.newBuffer(g.sel.count * 4))
 	ids := union.ChildIDs()
-	values := make([]selection, len(g.data.Children()))
-	for i := range values {
-		values[i] = newSpanSelection(0)
-	}
+	values := make([]Selection, len(g.data.Children()))
 	at := 0
 	g.sel.each(func(start, length int) {
 		for i := range length {
 			child := &values[ids[codes[at]]]
 			target[at] = int32(child.count)
 			if start < 0 {
-				child.extend(-1, 1)
+				child.Extend(-1, 1)
 			} else {
-				child.extend(int(offsets[start+i]), 1)
+				child.Extend(int(offsets[start+i]), 1)
 			}
 			at++
 		}
@@ -291,9 +288,9 @@ func (g *gatherer) takeDenseUnion(union *arrow.DenseUnionType) (arrow.ArrayData,
 // takeRunEndEncoded takes rows of a run-end encoded array. Rows of one run that
 // follow each other stay one run.
 func (g *gatherer) takeRunEndEncoded() (arrow.ArrayData, error) {
-	ends := runEndsOf(g.data)
+	ends := RunEnds(g.data.Children()[0])
 	var newEnds []int64
-	values := newSpanSelection(0)
+	var values Selection
 	run := 0
 	last := -2
 	take := func(physical, length int) {
@@ -306,7 +303,7 @@ func (g *gatherer) takeRunEndEncoded() (arrow.ArrayData, error) {
 			end += newEnds[len(newEnds)-1]
 		}
 		newEnds = append(newEnds, end)
-		values.extend(physical, 1)
+		values.Extend(physical, 1)
 		last = physical
 	}
 	g.sel.each(func(start, length int) {
@@ -328,12 +325,9 @@ func (g *gatherer) takeRunEndEncoded() (arrow.ArrayData, error) {
 	})
 }
 
-// runEndsOf returns the run ends of a run-end encoded array as they are stored:
-// an offset of the array does not move them.
-func runEndsOf(data arrow.ArrayData) []int64 { return runEndValues(data.Children()[0]) }
-
-// runEndValues returns the values of a column of run ends.
-func runEndValues(child arrow.ArrayData) []int64 {
+// RunEnds returns the values of the child with the run ends of a run-end encoded
+// array, as they are stored: an offset of the parent does not move them.
+func RunEnds(child arrow.ArrayData) []int64 {
 	ends := make([]int64, child.Len())
 	if len(ends) == 0 {
 		return ends
@@ -342,14 +336,14 @@ func runEndValues(child arrow.ArrayData) []int64 {
 	switch child.DataType().ID() {
 	case arrow.INT16:
 		for i := range ends {
-			ends[i] = int64(castBytes[int16](raw)[child.Offset()+i])
+			ends[i] = int64(Cast[int16](raw)[child.Offset()+i])
 		}
 	case arrow.INT32:
 		for i := range ends {
-			ends[i] = int64(castBytes[int32](raw)[child.Offset()+i])
+			ends[i] = int64(Cast[int32](raw)[child.Offset()+i])
 		}
 	default:
-		copy(ends, castBytes[int64](raw)[child.Offset():])
+		copy(ends, Cast[int64](raw)[child.Offset():])
 	}
 	return ends
 }
@@ -374,19 +368,19 @@ func newRunEndEncoded(mem memory.Allocator, like arrow.ArrayData, ends []int64, 
 	}
 	defer child.Release()
 	width := endType.(arrow.FixedWidthDataType).BitWidth() / 8
-	buffer := newSizedBuffer(mem, len(ends)*width)
+	buffer := NewBuffer(mem, len(ends)*width)
 	defer buffer.Release()
 	switch width {
 	case 2:
 		for i, end := range ends {
-			castBytes[int16](buffer.Bytes())[i] = int16(end)
+			Cast[int16](buffer.Bytes())[i] = int16(end)
 		}
 	case 4:
 		for i, end := range ends {
-			castBytes[int32](buffer.Bytes())[i] = int32(end)
+			Cast[int32](buffer.Bytes())[i] = int32(end)
 		}
 	default:
-		copy(castBytes[int64](buffer.Bytes()), ends)
+		copy(Cast[int64](buffer.Bytes()), ends)
 	}
 	endData := array.NewData(endType, len(ends), []*memory.Buffer{nil, buffer}, nil, 0, 0)
 	defer endData.Release()

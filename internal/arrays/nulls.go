@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package arrays
 
 import (
 	"github.com/apache/arrow-go/v18/arrow"
@@ -8,13 +8,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
-// newNullArray returns an array of nulls. The caller owns it.
-func newNullArray(mem memory.Allocator, dt arrow.DataType, length int) (arrow.Array, error) {
-	empty := emptyData(dt)
+// Nulls returns an array of nulls. The caller owns it.
+func Nulls(mem memory.Allocator, dt arrow.DataType, length int) (arrow.Array, error) {
+	empty := EmptyData(dt)
 	defer empty.Release()
-	rows := newSpanSelection(1)
-	rows.extend(-1, length)
-	data, err := gatherData(mem, empty, 0, rows)
+	var rows Selection
+	rows.Extend(-1, length)
+	data, err := rows.Take(mem, empty, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -22,26 +22,26 @@ func newNullArray(mem memory.Allocator, dt arrow.DataType, length int) (arrow.Ar
 	return array.MakeFromData(data), nil
 }
 
-// emptyData returns an array of that type without rows.
-func emptyData(dt arrow.DataType) arrow.ArrayData {
+// EmptyData returns an array of that type without rows.
+func EmptyData(dt arrow.DataType) arrow.ArrayData {
 	buffers := 2
 	var children []arrow.ArrayData
-	switch storage := storageType(dt).(type) {
+	switch storage := StorageType(dt).(type) {
 	case *arrow.NullType, *arrow.RunEndEncodedType, *arrow.StructType, *arrow.FixedSizeListType:
 		buffers = 1
 	case *arrow.StringType, *arrow.BinaryType, *arrow.LargeStringType, *arrow.LargeBinaryType,
 		*arrow.ListViewType, *arrow.LargeListViewType, *arrow.DenseUnionType:
 		buffers = 3
 	case *arrow.DictionaryType:
-		dictionary := emptyData(storage.ValueType)
+		dictionary := EmptyData(storage.ValueType)
 		defer dictionary.Release()
 		return array.NewDataWithDictionary(dt, 0, emptyBuffers(2), 0, 0, dictionary.(*array.Data))
 	}
-	if nested, ok := storageType(dt).(arrow.NestedType); ok {
+	if nested, ok := StorageType(dt).(arrow.NestedType); ok {
 		for _, field := range nested.Fields() {
-			children = append(children, emptyData(field.Type))
+			children = append(children, EmptyData(field.Type))
 		}
-		defer releaseData(children)
+		defer Release(children)
 	}
 	return array.NewData(dt, 0, emptyBuffers(buffers), children, 0, 0)
 }
