@@ -112,6 +112,9 @@ func (f *avroFormat) columns() *columnset.Spec { return f.spec }
 
 func (f *avroFormat) newScratch() any { return new(avroReader) }
 
+// localPlan implements localEncoder.
+func (f *avroFormat) localPlan() encodePlan { return &avroEncodePlan{schema: f.local} }
+
 func (f *avroFormat) compileDecoder(writer schema.ResolvedSchema) (decodePlan, error) {
 	w, err := parseAvro(writer.Schema, writer.Dependencies, avroplan.ParseWriter)
 	if err != nil {
