@@ -22,7 +22,8 @@ type JSONCompatibilityOption func(*jsonCompatibility)
 
 // WithStrictContent takes an open content model at its word: a writer whose
 // schema allows additional properties may have written any property with any
-// value, so a reader that gives one a type is incompatible. By default a
+// value, so a reader that gives one a type, or allows no more of them, is
+// incompatible. So say registries, unless they are told otherwise. By default a
 // property that the writer's schema does not mention counts as not written.
 func WithStrictContent() JSONCompatibilityOption {
 	return func(c *jsonCompatibility) { c.strict = true }

@@ -4,14 +4,16 @@ package jsoncheck
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxComparisons bounds the work of one comparison: definitions that use
-// each other many times over unfold exponentially.
-const maxComparisons = 50_000
+// maxComparisons bounds the pairs of one comparison: what a writer may have
+// written is a choice of alternatives, and choices multiply.
+const maxComparisons = 10_000
 
 // Comparer compiles the schemas of one history and compares them.
 type Comparer struct {
@@ -24,6 +26,7 @@ type Comparer struct {
 	compiled int  // schemas
 	foreign  bool // there are patterns that cannot be matched
 	sources  sources
+	origins  map[*jsonschema.Schema]origin
 }
 
 // Compile compiles a schema with everything that it refers to.
@@ -39,7 +42,8 @@ func (c *Comparer) Compile(text string, dependencies []Source) (*jsonschema.Sche
 			return compiled, nil
 		}
 	}
-	compiled, documents, err := dialect.compileAt(fmt.Sprintf("registry:///%d/schema.json", c.compiled), text, dependencies)
+	address := fmt.Sprintf("registry:///%d/schema.json", c.compiled)
+	compiled, documents, err := dialect.compileAt(address, text, dependencies)
 	if err != nil {
 		return nil, err
 	}
@@ -48,14 +52,42 @@ func (c *Comparer) Compile(text string, dependencies []Source) (*jsonschema.Sche
 		c.sources = sources{}
 	}
 	c.sources.add(documents)
+	if c.origins == nil {
+		c.origins = map[*jsonschema.Schema]origin{}
+	}
+	c.origins[compiled] = origin{documents[address], slices.Clone(dependencies)}
 	return compiled, nil
 }
 
 // Violations lists why reader refuses documents of writer, each with its dotted
-// path.
+// path, and 1000 at most. Both are schemas that Compile has returned. Schemas of
+// one text with the same references have none.
+//
+// Schemas may be recursive. A pair that is reached while it is being compared
+// counts as compatible. Where nothing is found although such a pair has proved
+// incompatible, everything is compared again without that assumption.
 func (c *Comparer) Violations(reader, writer *jsonschema.Schema) []string {
-	comparison := &comparison{strict: c.Strict, foreign: c.foreign, sources: c.sources, running: map[string]bool{}}
-	return comparison.compare(reader, shapeOf(writer), "")
+	if origin, ok := c.origins[reader]; ok && origin.equal(c.origins[writer]) {
+		return nil
+	}
+	comparison := &comparison{strict: c.Strict, foreign: c.foreign, sources: c.sources, refused: map[shapePair][]string{}}
+	for {
+		comparison.running, comparison.assumed, comparison.done = map[shapePair]bool{}, map[shapePair]bool{}, map[shapePair][]string{}
+		found := comparison.compare(reader, shapeOf(writer), "")
+		if len(found) > 0 || !comparison.unlearn() {
+			return found
+		}
+	}
+}
+
+// origin is what a schema was compiled from.
+type origin struct {
+	document     any
+	dependencies []Source
+}
+
+func (o origin) equal(other origin) bool {
+	return slices.Equal(o.dependencies, other.dependencies) && reflect.DeepEqual(o.document, other.document)
 }
 
 // foreignPattern is one that package regexp does not know. It matches nothing,
@@ -65,30 +97,95 @@ type foreignPattern string
 func (p foreignPattern) MatchString(string) bool { return false }
 func (p foreignPattern) String() string          { return string(p) }
 
+// maxListed bounds the violations of one pair of schemas.
+const maxListed = 1000
+
 // comparison is one comparison of a reader with a writer.
 type comparison struct {
 	strict  bool
 	foreign bool
 	sources sources
-	running map[string]bool // pairs that are being compared, and so may be assumed
 	steps   int
+
+	// Pairs, with their violations below place. Those of refused are known from an
+	// earlier round; the others are of this one.
+	refused map[shapePair][]string
+	running map[shapePair]bool // being compared
+	assumed map[shapePair]bool // reached while they were being compared
+	done    map[shapePair][]string
+}
+
+// shapePair is what a reader accepts and what a writer may have written.
+type shapePair struct{ reader, writer string }
+
+// place stands for the path of a pair in its violations.
+const place = "\x00"
+
+// at puts violations below place at a path.
+func at(path string, found []string) []string {
+	if path == place || len(found) == 0 {
+		return found
+	}
+	placed := make([]string, len(found))
+	for i, violation := range found {
+		below := strings.TrimPrefix(violation, place)
+		if path == "" {
+			below = strings.TrimPrefix(below, ".")
+		}
+		placed[i] = path + below
+	}
+	return placed
+}
+
+// unlearn adds the pairs that this round has refused to the known ones, and
+// reports whether one of them was assumed to be compatible.
+func (c *comparison) unlearn() bool {
+	wrong := false
+	for pair, found := range c.done {
+		if len(found) > 0 {
+			wrong = wrong || c.assumed[pair]
+			c.refused[pair] = found
+		}
+	}
+	return wrong
 }
 
 // compare lists why reader refuses documents of writer.
 func (c *comparison) compare(reader *jsonschema.Schema, writer shape, path string) []string {
-	if c.steps++; c.steps > maxComparisons {
-		return []string{path + " is part of schemas that are too large to compare"}
-	}
 	if writer.empty() {
 		return nil
 	}
-	if values, finite := writer.values(); finite {
-		return c.refusedValues(reader, writer, values, path)
+	pair := shapePair{shapeOf(reader).key(), writer.key()}
+	if known, ok := c.refused[pair]; ok {
+		return at(path, known)
 	}
+	if c.running[pair] {
+		c.assumed[pair] = true
+		return nil
+	}
+	known, ok := c.done[pair]
+	if !ok {
+		if c.steps++; c.steps > maxComparisons {
+			return []string{path + " is part of schemas that are too large to compare"}
+		}
+		c.running[pair] = true
+		known = c.pair(reader, writer)
+		known = known[:min(len(known), maxListed)]
+		delete(c.running, pair)
+		c.done[pair] = known
+	}
+	return at(path, known)
+}
+
+// pair compares a pair that is not known yet.
+func (c *comparison) pair(reader *jsonschema.Schema, writer shape) []string {
+	if values, finite := writer.values(); finite {
+		return c.refusedValues(reader, writer, values, place)
+	}
+	var found []string
 	if alternatives := writer.alternatives(); alternatives != nil {
-		var found []string
 		for _, alternative := range alternatives {
-			for _, violation := range c.compare(reader, alternative, path) {
+			for _, violation := range c.compare(reader, alternative, place) {
 				if !slices.Contains(found, violation) {
 					found = append(found, violation)
 				}
@@ -96,18 +193,11 @@ func (c *comparison) compare(reader *jsonschema.Schema, writer shape, path strin
 		}
 		return found
 	}
-	key := shapeOf(reader).key() + writer.key()
-	if c.running[key] {
-		return nil
-	}
-	c.running[key] = true
-	defer delete(c.running, key)
-	var found []string
 	for _, part := range conjuncts(reader) {
 		if writer.any(func(s *jsonschema.Schema) bool { return c.sources.same(part, s) }) {
 			continue
 		}
-		found = append(found, c.comparePart(part, writer, path)...)
+		found = append(found, c.comparePart(part, writer, place)...)
 	}
 	return found
 }

@@ -140,7 +140,7 @@ func (c *comparison) properties(reader *jsonschema.Schema, writer shape, path st
 			continue
 		}
 		written, present := writer.property(name)
-		if present == never {
+		if present == never || written.empty() {
 			continue
 		}
 		schemas, closed := propertySchemas(reader, name)
@@ -163,16 +163,17 @@ func (c *comparison) properties(reader *jsonschema.Schema, writer shape, path st
 		if _, known := ownPatterns[pattern]; known {
 			continue
 		}
-		at := under(path, "/"+pattern+"/")
+		place := under(path, "/"+pattern+"/")
 		switch {
+		case writerPatterns[pattern].empty():
 		case closed:
-			found = append(found, at+" is no longer allowed")
+			found = append(found, place+" is no longer allowed")
 		case rest != nil:
-			found = append(found, c.compare(rest, writerPatterns[pattern], at)...)
+			found = append(found, c.compare(rest, writerPatterns[pattern], place)...)
 		}
 	}
 	switch {
-	case additionalPresent == never:
+	case additionalPresent == never, additional.empty(), additionalPresent == open && !c.strict:
 	case closed:
 		found = append(found, path+" no longer allows additional properties")
 	case rest != nil:
@@ -291,13 +292,13 @@ func (c *comparison) itemsFrom(from int, rest *jsonschema.Schema, closed bool, w
 	last := max(from, writer.prefixItems())
 	for i := from; i < last; i++ {
 		written, present := writer.item(i)
-		at := fmt.Sprintf("%s[%d]", path, i)
+		place := fmt.Sprintf("%s[%d]", path, i)
 		switch {
-		case present == never:
+		case present == never, written.empty():
 		case closed:
-			found = append(found, at+" is no longer allowed")
+			found = append(found, place+" is no longer allowed")
 		default:
-			found = append(found, c.compare(rest, written, at)...)
+			found = append(found, c.compare(rest, written, place)...)
 		}
 	}
 	written, present := writer.item(-1)
@@ -305,7 +306,7 @@ func (c *comparison) itemsFrom(from int, rest *jsonschema.Schema, closed bool, w
 		return found
 	}
 	switch {
-	case present == never:
+	case present == never, written.empty():
 	case closed:
 		found = append(found, path+" no longer allows additional items")
 	default:

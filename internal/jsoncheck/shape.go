@@ -116,7 +116,7 @@ func (w shape) key() string {
 		addresses[i] = fmt.Sprintf("%p", s)
 	}
 	slices.Sort(addresses)
-	return fmt.Sprint(addresses, w.types)
+	return fmt.Sprint(addresses, w.types, w.split)
 }
 
 // empty reports whether no document is in the shape.
