@@ -26,8 +26,9 @@ type ProtobufCompatibilityOption func(*protoCompatibility)
 
 // WithStrictValues counts every change of a field's type by which a value of the
 // writer may be lost: int64 read as int32, any integer as bool or as a closed
-// enum, bytes as string. By default types that share an encoding are compatible,
-// as for registries.
+// enum, bytes as string, many values as one. By default types that share an
+// encoding are compatible, and so are many texts, bytes or messages and one, as
+// for registries.
 func WithStrictValues() ProtobufCompatibilityOption {
 	return func(c *protoCompatibility) { c.strict = true }
 }
@@ -42,8 +43,8 @@ func WithStrictValues() ProtobufCompatibilityOption {
 //
 //   - a message that the reader lacks, also because its package changed;
 //   - another wire type, another encoding of numbers (as int32 and sint32),
-//     another message type, a map in place of messages, a list in place of a
-//     single value;
+//     another message type, a map in place of messages, a list of numbers in
+//     place of a single one;
 //   - a field that is required by the reader and not by the writer;
 //   - a field or enum value that is known under another number, unless the old
 //     number is reserved;

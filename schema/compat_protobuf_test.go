@@ -164,6 +164,8 @@ func TestStrictValuesCountWhatMayBeLost(t *testing.T) {
 		{"optional sint64 a = 1;", "optional sint32 a = 1;", "reader sint32 cannot hold every sint64 of the writer"},
 		{"optional fixed32 a = 1;", "optional sfixed32 a = 1;", "reader sfixed32 cannot hold every fixed32 of the writer"},
 		{"optional sfixed64 a = 1;", "optional fixed64 a = 1;", "reader fixed64 cannot hold every sfixed64 of the writer"},
+		{"optional string a = 1;", "repeated string a = 1;", ""},
+		{"repeated string a = 1;", "optional string a = 1;", "reader string keeps only the last of the writer's values"},
 		{"optional bytes a = 1;", "optional string a = 1;", "reader string cannot hold every bytes of the writer"},
 	} {
 		lenient, err := CheckProtobufCompatibility(file(tc.writer), file(tc.reader)[0], Backward)

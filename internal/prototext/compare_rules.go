@@ -144,14 +144,23 @@ func (m *messagePair) fields() {
 func (m *messagePair) field(read, written protoreflect.FieldDescriptor) {
 	place := fmt.Sprintf(" field %d", written.Number())
 	switch {
-	case wireType(read.Kind()) != wireType(written.Kind()), (read.Cardinality() == protoreflect.Repeated) != (written.Cardinality() == protoreflect.Repeated):
+	case wireType(read.Kind()) != wireType(written.Kind()), repeated(read) != repeated(written) && wireType(read.Kind()) != lengthDelimited:
 		m.add("%s changed wire type or cardinality", place)
+	case m.strict && repeated(written) && !repeated(read):
+		m.add("%s: reader %s keeps only the last of the writer's values", place, typeOf(read))
 	case read.IsMap() && written.IsMap():
 		m.value(place+" map key", read.MapKey(), written.MapKey())
 		m.value(place+" map value", read.MapValue(), written.MapValue())
 	default:
 		m.value(place, read, written)
 	}
+}
+
+// repeated reports whether a field has many values. A reader of texts, bytes or
+// messages takes one for many and the last, or all parts together, for one.
+// Numbers may be packed where there are many, which readers of one do not know.
+func repeated(field protoreflect.FieldDescriptor) bool {
+	return field.Cardinality() == protoreflect.Repeated
 }
 
 // value compares the types of single values.
@@ -290,13 +299,16 @@ func (e enumPair) violations() []string {
 	return found
 }
 
+// lengthDelimited is the wire type of texts, bytes and messages.
+const lengthDelimited = 2
+
 // wireType tells how a value is framed.
 func wireType(kind protoreflect.Kind) int {
 	switch kind {
 	case protoreflect.Fixed64Kind, protoreflect.Sfixed64Kind, protoreflect.DoubleKind:
 		return 1
 	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind:
-		return 2
+		return lengthDelimited
 	case protoreflect.GroupKind:
 		return 3
 	case protoreflect.Fixed32Kind, protoreflect.Sfixed32Kind, protoreflect.FloatKind:

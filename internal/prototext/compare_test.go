@@ -87,7 +87,7 @@ func drawChange(t *rapid.T, fd *descriptorpb.FileDescriptorProto) *descriptorpb.
 		i := rapid.IntRange(0, len(message.Field)-1).Draw(t, "field")
 		field := message.Field[i]
 		field.DefaultValue = nil
-		switch rapid.IntRange(0, 4).Draw(t, "change") {
+		switch rapid.IntRange(0, 5).Draw(t, "change") {
 		case 0:
 			message.Field = slices.Delete(message.Field, i, i+1)
 		case 1:
@@ -96,6 +96,9 @@ func drawChange(t *rapid.T, fd *descriptorpb.FileDescriptorProto) *descriptorpb.
 			field.Name = proto.String(field.GetName() + "_renamed")
 		case 3:
 			field.OneofIndex, field.Proto3Optional = nil, nil
+		case 4:
+			field.OneofIndex, field.Proto3Optional = nil, nil
+			field.Label = rapid.SampledFrom([]descriptorpb.FieldDescriptorProto_Label{1, 3}).Draw(t, "label").Enum()
 		default:
 			if field.TypeName == nil {
 				field.Type = rapid.SampledFrom([]descriptorpb.FieldDescriptorProto_Type{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 18}).Draw(t, "type").Enum()
@@ -180,6 +183,12 @@ func lostValue(written, read protoreflect.Message) string {
 			}
 			for i := 0; lost == "" && i < value.List().Len(); i++ {
 				lost = lostSingle(field, value.List().Get(i), got.List().Get(i))
+			}
+		case own.IsList():
+			if got.List().Len() != 1 {
+				lost = string(field.FullName()) + " is not the only value"
+			} else {
+				lost = lostSingle(field, value, got.List().Get(0))
 			}
 		default:
 			lost = lostSingle(field, value, got)

@@ -26,7 +26,7 @@ func FuzzProtobufSource(f *testing.F) {
 	} {
 		f.Add(text, `package import; message B {}`)
 	}
-	f.Add(serialized(f, MustParseProto(f, proto2Source, nil)), "")
+	f.Add(serialized(f, mustParseProto(f, proto2Source, nil)), "")
 	f.Fuzz(func(t *testing.T, text, imported string) {
 		file, err := Compile(t.Context(), text, map[string]string{"import.proto": imported})
 		if err != nil {
@@ -61,7 +61,7 @@ func FuzzPrintedProtobufDescriptor(f *testing.F) {
 	}
 	f.Add(injected)
 	for _, text := range []string{proto2Source, proto3Source, editionsSource, customOptions} {
-		add(MustParseProto(f, text, nil))
+		add(mustParseProto(f, text, nil))
 	}
 	for _, path := range []string{"any", "descriptor", "struct", "go_features"} {
 		add(Standard("google/protobuf/" + path + ".proto"))

@@ -161,7 +161,7 @@ extend .e.M {
 func TestPrintedTextIsPinned(t *testing.T) {
 	for name, source := range map[string]string{"proto2": proto2Source, "proto3": proto3Source, "editions": editionsSource} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(source, checkPrint(t, MustParseProto(t, source, nil))); diff != "" {
+			if diff := cmp.Diff(source, checkPrint(t, mustParseProto(t, source, nil))); diff != "" {
 				t.Errorf("text mismatch (-want +got):\n%s", diff)
 			}
 		})
@@ -202,7 +202,7 @@ message Last {
 message First {
 }
 `
-	if diff := cmp.Diff(want, checkPrint(t, MustParseProto(t, source, nil))); diff != "" {
+	if diff := cmp.Diff(want, checkPrint(t, mustParseProto(t, source, nil))); diff != "" {
 		t.Errorf("text mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -226,7 +226,7 @@ message M {
   string a = 1 [deprecated = true, (opt.field_float) = 1.5, (opt.field_detail) = { flag: true }, (opt.field_texts) = "q"];
 }
 `
-	file := MustParseProto(t, source, map[string]string{"opt.proto": customOptions})
+	file := mustParseProto(t, source, map[string]string{"opt.proto": customOptions})
 	raw, err := proto.Marshal(protodesc.ToFileDescriptorProto(file))
 	if err != nil {
 		t.Fatal(err)
@@ -273,7 +273,7 @@ func TestPrintedOptionNamesBeginWithADotWhereTheyMustNotBeRelative(t *testing.T)
 		`package a; import "opt.proto"; message M { option (.opt.n) = 1; message opt {} }`:          "option (.opt.n) = 1;",
 		`package a; import "opt.proto"; message N { message opt {} } message M {option (opt.n)=1;}`: "option (opt.n) = 1;",
 	} {
-		text := checkPrint(t, MustParseProto(t, source, map[string]string{"opt.proto": options}))
+		text := checkPrint(t, mustParseProto(t, source, map[string]string{"opt.proto": options}))
 		if !strings.Contains(text, "  "+want+"\n") {
 			t.Errorf("%s is not in:\n%s", want, text)
 		}
@@ -284,7 +284,7 @@ func TestPrintedOptionNamesBeginWithADotWhereTheyMustNotBeRelative(t *testing.T)
 // types of groups count.
 func TestPrintedNestedMessagesComeBeforeTypesThatFieldsDeclare(t *testing.T) {
 	const source = `message Outer { map<string, string> m = 1; optional group G = 2 {} message Inner {} extensions 5; } extend Outer { optional group H = 5 {} } message Other {}`
-	file := MustParseProto(t, Print(MustParseProto(t, source, nil)), nil)
+	file := mustParseProto(t, Print(mustParseProto(t, source, nil)), nil)
 	outer := file.Messages().ByName("Outer")
 	if got := outer.Messages().ByName("Inner").Index(); got != 0 {
 		t.Errorf("Outer.Inner has index %d", got)

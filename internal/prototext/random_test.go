@@ -74,7 +74,7 @@ type protoCorpus struct {
 
 func newProtoCorpus(tb testing.TB) protoCorpus {
 	tb.Helper()
-	file := MustParseProto(tb, customOptions, nil)
+	file := mustParseProto(tb, customOptions, nil)
 	fd := protodesc.ToFileDescriptorProto(file)
 	fd.Name = proto.String("opt.proto")
 	file, err := protodesc.NewFile(fd, protoregistry.GlobalFiles)

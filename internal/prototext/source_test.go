@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func MustParseProto(tb testing.TB, text string, imports map[string]string) protoreflect.FileDescriptor {
+func mustParseProto(tb testing.TB, text string, imports map[string]string) protoreflect.FileDescriptor {
 	tb.Helper()
 	file, err := Compile(tb.Context(), text, imports)
 	if err != nil {
@@ -51,15 +51,15 @@ message Order {
   map<string, money.Money> extras = 4;
 }`
 	source := map[string]string{"money.proto": money, "base.proto": base}
-	moneyFile := MustParseProto(t, money, source)
+	moneyFile := mustParseProto(t, money, source)
 	for name, imports := range map[string]map[string]string{
 		"texts":      source,
-		"serialized": {"money.proto": serialized(t, moneyFile), "base.proto": serialized(t, MustParseProto(t, base, nil))},
+		"serialized": {"money.proto": serialized(t, moneyFile), "base.proto": serialized(t, mustParseProto(t, base, nil))},
 		"mixed":      {"money.proto": serialized(t, moneyFile), "base.proto": base},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := MustParseProto(t, text, imports)
-			for _, again := range []protoreflect.FileDescriptor{file, MustParseProto(t, serialized(t, file), imports)} {
+			file := mustParseProto(t, text, imports)
+			for _, again := range []protoreflect.FileDescriptor{file, mustParseProto(t, serialized(t, file), imports)} {
 				order := again.Messages().ByName("Order")
 				message := dynamicpb.NewMessage(order)
 				at := message.NewField(order.Fields().ByName("at")).Message()
@@ -134,7 +134,7 @@ func TestProtobufSourceEndsWithItsContext(t *testing.T) {
 
 func TestProtobufSourceMayHaveTheNameOfTheSchemaAmongItsImports(t *testing.T) {
 	imports := map[string]string{"schema.proto": `message A {}`, "_schema.proto": ``}
-	file := MustParseProto(t, `import "schema.proto"; message B { optional A a = 1; }`, imports)
+	file := mustParseProto(t, `import "schema.proto"; message B { optional A a = 1; }`, imports)
 	if got := file.Messages().Get(0).Fields().Get(0).Message().FullName(); got != "A" {
 		t.Errorf("type is %s", got)
 	}
@@ -200,7 +200,7 @@ message Order {
 `
 
 func TestFilesThatRegistriesHaveNeedNoReference(t *testing.T) {
-	order := MustParseProto(t, connectSource, nil)
+	order := mustParseProto(t, connectSource, nil)
 	got := dynamicpb.NewMessage(order.Messages().ByName("Order"))
 	if err := proto.Unmarshal([]byte("\x0a\x05\x0a\x01\x05\x18\x02\x12\x05\x08\xea\x0f\x18\x1e"), got); err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestFilesThatRegistriesHaveNeedNoReference(t *testing.T) {
 	}
 
 	// A reference of the same name is what the schema means.
-	file := MustParseProto(t, `syntax = "proto3"; import "google/type/date.proto"; message M { google.type.Date day = 1; }`, map[string]string{
+	file := mustParseProto(t, `syntax = "proto3"; import "google/type/date.proto"; message M { google.type.Date day = 1; }`, map[string]string{
 		"google/type/date.proto": `syntax = "proto3"; package google.type; message Date { string text = 1; }`,
 	})
 	if date := file.Messages().Get(0).Fields().Get(0).Message(); date.Fields().ByName("text") == nil {
@@ -231,4 +231,35 @@ func TestFilesThatRegistriesHaveNeedNoReference(t *testing.T) {
 			t.Errorf("import of %q: error is %v", path, err)
 		}
 	}
+}
+
+func TestEveryFileOfGoogleTypeNeedsNoReference(t *testing.T) {
+	for file, name := range map[string]string{
+		"calendar_period": "CalendarPeriod", "color": "Color", "date": "Date", "datetime": "DateTime", "dayofweek": "DayOfWeek",
+		"decimal": "Decimal", "expr": "Expr", "fraction": "Fraction", "interval": "Interval", "latlng": "LatLng",
+		"localized_text": "LocalizedText", "money": "Money", "month": "Month", "phone_number": "PhoneNumber",
+		"postal_address": "PostalAddress", "quaternion": "Quaternion", "timeofday": "TimeOfDay",
+	} {
+		order := mustParseProto(t, fmt.Sprintf(`syntax = "proto3"; import "google/type/%s.proto"; message Order { google.type.%s value = 1; }`, file, name), nil)
+		field := order.Messages().ByName("Order").Fields().ByName("value")
+		if got, want := string(typeName(field)), "google.type."+name; got != want {
+			t.Errorf("google/type/%s.proto: the field is a %s, want %s", file, got, want)
+		}
+	}
+	order := mustParseProto(t, `syntax = "proto3"; import "google/type/money.proto"; message Order { google.type.Money price = 1; }`, nil)
+	got := dynamicpb.NewMessage(order.Messages().ByName("Order"))
+	if err := proto.Unmarshal([]byte("\x0a\x09\x0a\x03EUR\x10\x05\x18\x07"), got); err != nil {
+		t.Fatal(err)
+	}
+	data, err := protojson.Marshal(got)
+	if want := `{"price":{"currencyCode":"EUR","units":"5","nanos":7}}`; err != nil || strings.ReplaceAll(string(data), " ", "") != want {
+		t.Errorf("read %s, %v, want %s", data, err, want)
+	}
+}
+
+func typeName(field protoreflect.FieldDescriptor) protoreflect.FullName {
+	if field.Enum() != nil {
+		return field.Enum().FullName()
+	}
+	return field.Message().FullName()
 }

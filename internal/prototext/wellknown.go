@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// wellKnownFiles holds files that Confluent's registry has beside those of the
-// compiler. Kafka Connect's converter imports them for decimals, dates, times
-// and metadata, and registers them nowhere.
+// wellKnownFiles holds the files that Confluent's registry has beside those of
+// the compiler: all of google/type, and Confluent's own decimals and metadata.
+// Schemas import them, and writers register them nowhere.
 //
 //go:embed wellknown
 var wellKnownFiles embed.FS
