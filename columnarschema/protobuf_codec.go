@@ -185,9 +185,12 @@ type protobufEncoder struct{ encoder *protoplan.Encoder }
 
 func (e *protobufEncoder) appendRow(dst []byte, row int) ([]byte, error) {
 	out, err := e.encoder.AppendRow(dst, row)
+	if err == nil {
+		return out, nil
+	}
 	var value *protoplan.ValueError
 	if errors.As(err, &value) {
-		return dst, &ValueError{Column: value.Path, Cause: value}
+		err = &ValueError{Column: value.Path, Cause: value}
 	}
-	return out, err
+	return dst, err
 }

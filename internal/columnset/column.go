@@ -228,7 +228,9 @@ func (c *Column) AppendZero(valid bool) {
 	case fixed:
 		var zero [64]byte
 		for rest := c.width; rest > 0; rest -= len(zero) {
-			c.appendRaw(zero[:min(rest, len(zero))])
+			if !c.appendRaw(zero[:min(rest, len(zero))]) {
+				return
+			}
 		}
 		c.length++
 	case bools:
@@ -277,6 +279,7 @@ func (c *Column) growValid(at int) bool {
 // Truncate goes back to the first length values, and drops items that belong to
 // no row of a list or map.
 func (c *Column) Truncate(length int) {
+	length = min(length, c.length) // a column without room may be behind its parent
 	if c.nulls > 0 {
 		for i := length; i < min(8*len(c.valid.s), c.length+1); i++ {
 			if bit := byte(1) << (i & 7); c.valid.s[i>>3]&bit == 0 {

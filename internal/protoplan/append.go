@@ -17,7 +17,7 @@ import (
 
 // sourceMessage is a message whose fields are columns of a batch.
 type sourceMessage struct {
-	fields []*sourceField // by ascending number
+	fields []sourceField  // by ascending number
 	taken  []*sourceField // by oneof: the member that the row has
 }
 
@@ -25,13 +25,10 @@ type sourceMessage struct {
 type sourceField struct {
 	plan     *fieldPlan
 	value    *valuePlan // of wrappers: what they wrap
-	list     *source    // of a list or map
-	source   *source    // of values; of lists, their elements
+	list     source     // of a list or map
+	source   source     // of values; of lists, their elements
 	message  *sourceMessage
-	tag      []byte // in front of each value, or of the packed list
-	end      []byte // tag behind a group; nil for other values
-	inner    byte   // tag of what a wrapper wraps
-	packed   bool
+	inner    byte // tag of what a wrapper wraps
 	implicit bool // zero is not written
 	// low, high and unsigned bound the integers that the field takes.
 	low, high int64
@@ -41,19 +38,20 @@ type sourceField struct {
 	named int32
 }
 
-// add binds a field to its column.
-func (m *sourceMessage) add(plan *fieldPlan, column arrow.Array) {
-	f := &sourceField{plan: plan, value: &plan.value, source: newSource(column)}
+// newSourceMessage binds the fields of a message to columns, which are asked for by
+// the place of the field in the message.
+func newSourceMessage(plan *messagePlan, column func(i int) arrow.Array) *sourceMessage {
+	m := &sourceMessage{fields: make([]sourceField, len(plan.fields)), taken: make([]*sourceField, plan.oneofs)}
+	for i, f := range plan.byNumber {
+		m.fields[i].bind(f, column(f.index))
+	}
+	return m
+}
+
+// bind prepares to write a field from a column.
+func (f *sourceField) bind(plan *fieldPlan, column arrow.Array) {
+	f.plan, f.value, f.source = plan, &plan.value, newSource(column)
 	f.implicit = !plan.nullable && plan.cardinality == singular && !plan.present
-	f.packed = plan.cardinality == repeated && plan.packed && plan.packable()
-	wire := plan.value.wire
-	if f.packed {
-		wire = protowire.BytesType
-	}
-	f.tag = protowire.AppendTag(nil, plan.number, wire)
-	if wire == protowire.StartGroupType {
-		f.end = protowire.AppendTag(nil, plan.number, protowire.EndGroupType)
-	}
 	switch plan.cardinality {
 	case mapped:
 		f.list = f.source
@@ -64,19 +62,6 @@ func (m *sourceMessage) add(plan *fieldPlan, column arrow.Array) {
 	default:
 		f.bindValue(column)
 	}
-	if plan.oneof >= len(m.taken) {
-		m.taken = append(m.taken, make([]*sourceField, plan.oneof+1-len(m.taken))...)
-	}
-	m.fields = append(m.fields, f)
-}
-
-// newSourceMessage binds the fields of a message to the columns of a struct.
-func newSourceMessage(plan *messagePlan, column func(i int) arrow.Array) *sourceMessage {
-	m := new(sourceMessage)
-	for _, f := range plan.byNumber {
-		m.add(f, column(f.index))
-	}
-	return m
 }
 
 // bindValue prepares to write values of a column.
@@ -110,7 +95,8 @@ func (f *sourceField) bindValue(column arrow.Array) {
 // appendTo appends the fields of a row.
 func (m *sourceMessage) appendTo(dst []byte, row int) ([]byte, error) {
 	clear(m.taken)
-	for _, f := range m.fields {
+	for i := range m.fields {
+		f := &m.fields[i]
 		var err error
 		switch f.plan.cardinality {
 		case repeated:
@@ -159,8 +145,8 @@ func (f *sourceField) appendList(dst []byte, row int) ([]byte, error) {
 		return dst, nil
 	}
 	start := 0
-	if f.packed {
-		dst = append(append(dst, f.tag...), 0)
+	if f.plan.packed {
+		dst = append(append(dst, f.plan.tag...), 0)
 		start = len(dst)
 	}
 	for at := from; at < to; at++ {
@@ -168,7 +154,7 @@ func (f *sourceField) appendList(dst []byte, row int) ([]byte, error) {
 		switch {
 		case !f.source.isValid(at):
 			err = valueFault("a list in Protobuf has no nulls")
-		case f.packed:
+		case f.plan.packed:
 			var bits uint64
 			if bits, err = f.number(at); err == nil {
 				dst = appendNumber(dst, f.value.wire, bits)
@@ -180,7 +166,7 @@ func (f *sourceField) appendList(dst []byte, row int) ([]byte, error) {
 			return nil, under(err, "["+strconv.Itoa(at-from)+"]")
 		}
 	}
-	if f.packed {
+	if f.plan.packed {
 		dst = endBlock(dst, start)
 	}
 	return dst, nil
@@ -192,7 +178,7 @@ func (f *sourceField) appendMap(dst []byte, row int) ([]byte, error) {
 	}
 	from, to := f.list.extent(row)
 	for at := from; at < to; at++ {
-		dst = append(append(dst, f.tag...), 0)
+		dst = append(append(dst, f.plan.tag...), 0)
 		start := len(dst)
 		var err error
 		if dst, err = f.message.appendTo(dst, at); err != nil {
@@ -228,13 +214,13 @@ func (f *sourceField) appendValue(dst []byte, row int) ([]byte, error) {
 		if f.implicit && len(text) == 0 {
 			return dst, nil
 		}
-		return f.appendText(append(dst, f.tag...), text)
+		return f.appendText(append(dst, f.plan.tag...), text)
 	}
 	bits, err := f.number(row)
 	if err != nil || f.implicit && bits == 0 {
 		return dst, err
 	}
-	return appendNumber(append(dst, f.tag...), f.value.wire, bits), nil
+	return appendNumber(append(dst, f.plan.tag...), f.value.wire, bits), nil
 }
 
 func (f *sourceField) appendText(dst, text []byte) ([]byte, error) {
@@ -265,8 +251,8 @@ func appendNumber(dst []byte, wire protowire.Type, bits uint64) []byte {
 
 // appendMessage appends a value that is a message, with its tag.
 func (f *sourceField) appendMessage(dst []byte, row int) ([]byte, error) {
-	dst = append(dst, f.tag...)
-	if f.end == nil {
+	dst = append(dst, f.plan.tag...)
+	if f.plan.end == nil {
 		dst = append(dst, 0)
 	}
 	start := len(dst)
@@ -284,8 +270,8 @@ func (f *sourceField) appendMessage(dst []byte, row int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.end != nil {
-		return append(dst, f.end...), nil
+	if f.plan.end != nil {
+		return append(dst, f.plan.end...), nil
 	}
 	return endBlock(dst, start), nil
 }
@@ -365,9 +351,9 @@ func (f *sourceField) floatBits(row int) (uint64, error) {
 	wide := f.value.storage == store64
 	switch {
 	case wide && f.source.id == arrow.FLOAT64:
-		return load[uint64](f.source, row), nil
+		return load[uint64](&f.source, row), nil
 	case !wide && f.source.id == arrow.FLOAT32:
-		return uint64(load[uint32](f.source, row)), nil
+		return uint64(load[uint32](&f.source, row)), nil
 	}
 	value := f.source.float(row)
 	if wide {

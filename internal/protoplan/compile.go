@@ -64,6 +64,7 @@ func (c *compiler) message(descriptor protoreflect.MessageDescriptor) *messagePl
 		f.index = i
 		m.fields = append(m.fields, f)
 	}
+	m.oneofs = len(oneofs)
 	m.index()
 	return m
 }

@@ -112,12 +112,14 @@ func (f *fieldPlan) kind() string {
 
 // checkValue reports what keeps a column from being written as a value.
 func checkValue(v *valuePlan, column arrow.DataType, path string, f *fieldPlan) ColumnErrors {
-	wrong := ColumnErrors{&ColumnError{path, fmt.Sprintf("a column of Arrow type %s cannot be written as Protobuf field %s, which takes %s", column, f.name, v.column)}}
+	wrong := func() ColumnErrors {
+		return ColumnErrors{&ColumnError{path, fmt.Sprintf("a column of Arrow type %s cannot be written as Protobuf field %s, which takes %s", column, f.name, v.column)}}
+	}
 	switch v.shape {
 	case structShape:
 		st, ok := column.(*arrow.StructType)
 		if !ok {
-			return wrong
+			return wrong()
 		}
 		var problems ColumnErrors
 		for _, inner := range v.message.fields {
@@ -130,19 +132,19 @@ func checkValue(v *valuePlan, column arrow.DataType, path string, f *fieldPlan) 
 		return problems
 	case timestampShape:
 		if column.ID() != arrow.TIMESTAMP {
-			return wrong
+			return wrong()
 		}
 		return nil
 	case wrapperShape:
 		return checkValue(&v.message.fields[0].value, column, path, f)
 	case jsonShape:
 		if !isBytes(column) {
-			return wrong
+			return wrong()
 		}
 		return nil
 	}
 	if !takes(v, column) {
-		return wrong
+		return wrong()
 	}
 	return nil
 }
@@ -174,18 +176,16 @@ func isBytes(t arrow.DataType) bool {
 //
 // An Encoder is not safe for concurrent use.
 type Encoder struct {
-	root    sourceMessage
+	root    *sourceMessage
 	unknown *source
 }
 
 // NewEncoder binds the writer to a batch of its schema.
 func (w *Writer) NewEncoder(batch arrow.RecordBatch) *Encoder {
-	e := new(Encoder)
-	for _, f := range w.plan.root.byNumber {
-		e.root.add(f, batch.Column(w.columns[f.index]))
-	}
+	e := &Encoder{root: newSourceMessage(w.plan.root, func(i int) arrow.Array { return batch.Column(w.columns[i]) })}
 	if w.unknown >= 0 {
-		e.unknown = newSource(batch.Column(w.unknown))
+		unknown := newSource(batch.Column(w.unknown))
+		e.unknown = &unknown
 	}
 	return e
 }

@@ -62,15 +62,13 @@ type span struct{ start, end int }
 
 func newMessage(plan *messagePlan) *message {
 	m := &message{plan: plan, fields: make([]field, len(plan.fields))}
-	oneofs := 0
 	for i, f := range plan.fields {
 		m.fields[i] = field{
 			shape: f.value.shape, storage: f.value.storage, utf8: f.value.utf8, oneof: f.oneof, plan: f, sorted: true,
 		}
 		m.fields[i].action = actionOf(f)
-		oneofs = max(oneofs, f.oneof+1)
 	}
-	m.chosen = make([]*field, oneofs)
+	m.chosen = make([]*field, plan.oneofs)
 	return m
 }
 

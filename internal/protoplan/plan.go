@@ -57,6 +57,7 @@ type messagePlan struct {
 	descriptor protoreflect.MessageDescriptor
 	fields     []*fieldPlan // in the order of columns
 	byNumber   []*fieldPlan // ascending, as fields are written
+	oneofs     int
 	// byTag gives the field of a tag of one byte: its position and 1, or 0.
 	byTag [128]uint16
 	// dense gives the field of a small number, and sparse that of others.
@@ -84,8 +85,9 @@ type fieldPlan struct {
 	entry       *messagePlan // of a map: key and value
 	nullable    bool         // absent is null
 	required    bool
-	packed      bool // how it is written
-	oneof       int  // among those of the message, -1 without
+	packed      bool   // how it is written
+	tag, end    []byte // in front of each value or of the packed list, and behind a group
+	oneof       int    // among those of the message, -1 without
 	// present is set for values of maps, which count as there when they are not
 	// on the wire.
 	present bool
@@ -118,6 +120,7 @@ func (m *messagePlan) index() {
 	copy(m.byNumber, m.fields)
 	slices.SortFunc(m.byNumber, func(a, b *fieldPlan) int { return cmp.Compare(a.number, b.number) })
 	for i, f := range m.fields {
+		f.setTag()
 		if f.number < denseNumbers {
 			if grow := int(f.number) + 1 - len(m.dense); grow > 0 {
 				m.dense = append(m.dense, make([]uint16, grow)...)
@@ -134,6 +137,19 @@ func (m *messagePlan) index() {
 				m.byTag[tag] = uint16(i + 1)
 			}
 		}
+	}
+}
+
+// setTag sets what stands around the values that are written.
+func (f *fieldPlan) setTag() {
+	f.packed = f.packed && f.cardinality == repeated && f.packable()
+	wire := f.value.wire
+	if f.packed {
+		wire = protowire.BytesType
+	}
+	f.tag = protowire.AppendTag(nil, f.number, wire)
+	if wire == protowire.StartGroupType {
+		f.end = protowire.AppendTag(nil, f.number, protowire.EndGroupType)
 	}
 }
 

@@ -26,9 +26,9 @@ type source struct {
 	values arrow.Array    // elements of a list; entries of a map
 }
 
-func newSource(arr arrow.Array) *source {
+func newSource(arr arrow.Array) source {
 	data := arr.Data()
-	s := &source{id: arr.DataType().ID(), offset: data.Offset()}
+	s := source{id: arr.DataType().ID(), offset: data.Offset()}
 	if data.NullN() != 0 && len(data.Buffers()) > 0 && data.Buffers()[0] != nil {
 		s.valid = data.Buffers()[0].Bytes()
 	}
