@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
@@ -79,7 +80,7 @@ func BenchmarkAttachMetadata(b *testing.B) {
 
 func BenchmarkIPCDecode(b *testing.B) {
 	for _, rows := range []int{1, 1000, 65536} {
-		data := arrowStream(b, []arrow.RecordBatch{sales(rows)})
+		data := arrowtest.Stream(b, []arrow.RecordBatch{sales(rows)})
 		b.Run(fmt.Sprintf("verified/rows=%d", rows), func(b *testing.B) {
 			serde := NewIPCSerde(memory.DefaultAllocator)
 			b.ReportAllocs()
@@ -114,7 +115,7 @@ func BenchmarkIPCDecode(b *testing.B) {
 func BenchmarkIPCEncode(b *testing.B) {
 	for _, rows := range []int{1, 1000, 65536} {
 		batch := sales(rows)
-		size := len(arrowStream(b, []arrow.RecordBatch{batch}))
+		size := len(arrowtest.Stream(b, []arrow.RecordBatch{batch}))
 		b.Run(fmt.Sprintf("serde/rows=%d", rows), func(b *testing.B) {
 			serde := NewIPCSerde(memory.DefaultAllocator)
 			b.ReportAllocs()
@@ -147,7 +148,7 @@ func BenchmarkBlobDecodeOfOneRowRecords(b *testing.B) {
 	const count = 1000
 	records := make([]ConsumedRecord, count)
 	for i := range records {
-		records[i] = ConsumedRecord{Value: arrowStream(b, []arrow.RecordBatch{sales(1)}), Offset: int64(i)}
+		records[i] = ConsumedRecord{Value: arrowtest.Stream(b, []arrow.RecordBatch{sales(1)}), Offset: int64(i)}
 	}
 	b.Run("blob codec", func(b *testing.B) {
 		codec := NewBlobCodec(memory.DefaultAllocator)
@@ -232,7 +233,7 @@ func BenchmarkBlobPack(b *testing.B) {
 				for over-fits > 1 {
 					middle := (fits + over) / 2
 					part := batch.NewSlice(from, middle)
-					if len(arrowStream(b, []arrow.RecordBatch{part})) <= DefaultMaxRecordBytes {
+					if len(arrowtest.Stream(b, []arrow.RecordBatch{part})) <= DefaultMaxRecordBytes {
 						fits = middle
 					} else {
 						over = middle

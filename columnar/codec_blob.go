@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/ipcstream"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -32,8 +33,8 @@ const DefaultMaxRecordBytes = 900 * 1024
 type BlobCodec struct {
 	mem       memory.Allocator
 	maxBytes  int
-	reader    ipcReader
-	layouts   ipcLayouts
+	reader    *ipcstream.Reader
+	layouts   ipcstream.Layouts
 	decoded   metadataSchemas
 	payloads  payloadPlans
 	lastKnown topicSchemas
@@ -43,8 +44,8 @@ var _ BatchCodec = (*BlobCodec)(nil)
 
 // NewBlobCodec returns a codec with the default limits.
 func NewBlobCodec(mem memory.Allocator) *BlobCodec {
-	limits, _ := IPCLimits{}.resolve()
-	return &BlobCodec{mem: mem, maxBytes: DefaultMaxRecordBytes, reader: ipcReader{mem: mem, limits: limits}}
+	reader, _ := ipcstream.NewReader(mem, IPCLimits{})
+	return &BlobCodec{mem: mem, maxBytes: DefaultMaxRecordBytes, reader: reader}
 }
 
 // NewBlobCodecWithMaxBytes returns a codec that produces values of at most
@@ -56,14 +57,14 @@ func NewBlobCodecWithMaxBytes(mem memory.Allocator, maxRecordBytes int) (*BlobCo
 // NewBlobCodecWithLimits is [NewBlobCodecWithMaxBytes] for a codec that reads
 // within limits. A negative limit is an error.
 func NewBlobCodecWithLimits(mem memory.Allocator, maxRecordBytes int, limits IPCLimits) (*BlobCodec, error) {
-	limits, err := limits.resolve()
+	reader, err := ipcstream.NewReader(mem, limits)
 	if err != nil {
-		return nil, err
+		return nil, textPrefix.Wrap(err, "IPC limits")
 	}
 	if maxRecordBytes < 1 {
 		return nil, errors.New("maxRecordBytes must be positive")
 	}
-	return &BlobCodec{mem: mem, maxBytes: maxRecordBytes, reader: ipcReader{mem: mem, limits: limits}}, nil
+	return &BlobCodec{mem: mem, maxBytes: maxRecordBytes, reader: reader}, nil
 }
 
 // Decode reads the batches of all records into one, in record order. Values
@@ -85,7 +86,7 @@ func (c *BlobCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 			d.tombstone(i)
 			continue
 		}
-		schema, batches, err := c.reader.read(records[i].Value)
+		schema, batches, err := c.reader.Read(records[i].Value)
 		if err != nil {
 			failed.add(i, fmt.Errorf("cannot decode Arrow record %d: %w", i, err))
 			continue
@@ -119,27 +120,27 @@ func (c *BlobCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 // blobDecoder collects the batches of the records of one Decode call.
 type blobDecoder struct {
 	schema     *arrow.Schema
-	batches    []ipcBatch // one without columns stands for a tombstone
-	counts     []int      // rows of each record
+	batches    []ipcstream.Batch // one without columns stands for a tombstone
+	counts     []int             // rows of each record
 	tombstones int
 }
 
 func (d *blobDecoder) tombstone(record int) {
 	d.counts[record] = 1
 	d.tombstones++
-	d.batches = append(d.batches, ipcBatch{rows: 1})
+	d.batches = append(d.batches, ipcstream.Batch{Rows: 1})
 }
 
-func (d *blobDecoder) add(record int, batches []ipcBatch) {
+func (d *blobDecoder) add(record int, batches []ipcstream.Batch) {
 	for _, batch := range batches {
-		d.counts[record] += batch.rows
+		d.counts[record] += batch.Rows
 	}
 	d.batches = append(d.batches, batches...)
 }
 
 func (d *blobDecoder) release() {
 	for _, batch := range d.batches {
-		batch.release()
+		batch.Release()
 	}
 }
 
@@ -147,7 +148,7 @@ func (d *blobDecoder) release() {
 func (d *blobDecoder) payload(mem memory.Allocator) (arrow.RecordBatch, error) {
 	rows := 0
 	for _, batch := range d.batches {
-		rows += batch.rows
+		rows += batch.Rows
 	}
 	columns := make([]arrow.Array, 0, d.schema.NumFields())
 	defer func() { arrays.Release(columns) }()
@@ -172,10 +173,10 @@ func (d *blobDecoder) column(mem memory.Allocator, i int, dt arrow.DataType, par
 		defer null.Release()
 	}
 	for j, batch := range d.batches {
-		if batch.columns == nil {
+		if batch.Columns == nil {
 			parts[j] = null.Data()
 		} else {
-			parts[j] = batch.columns[i]
+			parts[j] = batch.Columns[i]
 		}
 	}
 	if len(parts) == 1 {
@@ -198,10 +199,10 @@ func (c *BlobCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, 
 	defer payload.Release()
 	p := blobPacker{codec: c, payload: payload, metadata: NewRowMetadata(batch)}
 	var err error
-	if p.encoder, err = newIPCEncoder(c.mem, &c.layouts, payload); err != nil {
+	if p.encoder, err = ipcstream.NewEncoder(c.mem, &c.layouts, payload); err != nil {
 		return nil, fmt.Errorf("cannot write Arrow IPC stream: %w", err)
 	}
-	defer p.encoder.release()
+	defer p.encoder.Release()
 	from := 0
 	for _, to := range p.metadata.recordRuns(int(batch.NumRows())) {
 		if p.metadata.Tombstone(from) {
@@ -222,7 +223,7 @@ type blobPacker struct {
 	codec    *BlobCodec
 	payload  arrow.RecordBatch
 	metadata *RowMetadata
-	encoder  *ipcEncoder
+	encoder  *ipcstream.Encoder
 	records  []ProduceRecord
 }
 
@@ -242,14 +243,14 @@ func (p *blobPacker) pack(from, to int) error {
 	limit := p.codec.maxBytes
 	for from < to {
 		end := to
-		if p.encoder.size(from, to) > limit {
+		if p.encoder.Size(from, to) > limit {
 			// The largest number of rows whose stream is within the limit.
-			end = from + sort.Search(to-from-1, func(i int) bool { return p.encoder.size(from, from+i+1) > limit })
+			end = from + sort.Search(to-from-1, func(i int) bool { return p.encoder.Size(from, from+i+1) > limit })
 		}
 		if end == from {
 			return p.packApart(from, to)
 		}
-		if err := p.add(from, p.encoder.encode(from, end)); err != nil {
+		if err := p.add(from, p.encoder.Encode(from, end)); err != nil {
 			return err
 		}
 		from = end
@@ -260,18 +261,18 @@ func (p *blobPacker) pack(from, to int) error {
 // packApart makes records of rows whose dictionaries are too large for one
 // record: each record then has a dictionary of its own.
 func (p *blobPacker) packApart(from, to int) error {
-	if len(p.encoder.dictionaries) == 0 {
+	if !p.encoder.HasDictionaries() {
 		return p.tooLarge()
 	}
 	rows := p.payload.NewSlice(int64(from), int64(to))
 	defer rows.Release()
-	encoder, err := newIPCEncoder(p.codec.mem, &p.codec.layouts, rows)
+	encoder, err := ipcstream.NewEncoder(p.codec.mem, &p.codec.layouts, rows)
 	if err != nil {
 		return fmt.Errorf("cannot write Arrow IPC stream: %w", err)
 	}
-	defer encoder.release()
-	if encoder.size(0, to-from) <= p.codec.maxBytes {
-		return p.add(from, encoder.encode(0, to-from))
+	defer encoder.Release()
+	if encoder.Size(0, to-from) <= p.codec.maxBytes {
+		return p.add(from, encoder.Encode(0, to-from))
 	}
 	if to-from == 1 {
 		return p.tooLarge()

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/ipcstream"
 )
 
 // userAmounts returns a batch of the columns user and amount.
@@ -35,7 +36,7 @@ func userAmounts(mem memory.Allocator, users string, values ...int64) arrow.Reco
 func blob(tb testing.TB, batch arrow.RecordBatch) []byte {
 	tb.Helper()
 	defer batch.Release()
-	return arrowStream(tb, []arrow.RecordBatch{batch})
+	return arrowtest.Stream(tb, []arrow.RecordBatch{batch})
 }
 
 // readBlob returns a value as a batch that is released with the test.
@@ -100,7 +101,7 @@ func TestBlobRoundTripsEveryType(t *testing.T) {
 	r := arrowtest.NewRand(t)
 	mem := arrowtest.NewAllocator(t)
 	codec := NewBlobCodec(mem)
-	whole := everyTypeBatch(r, mem, 60)
+	whole := arrowtest.EveryTypeBatch(r, mem, 60)
 	defer whole.Release()
 	var records []ConsumedRecord
 	for i := range 4 {
@@ -123,7 +124,7 @@ func TestBlobRoundTripsEveryType(t *testing.T) {
 			defer payload.Release()
 			want := whole.NewSlice(0, int64(15*len(input)))
 			defer want.Release()
-			checkSameBatch(t, want, payload)
+			arrowtest.CheckSameBatch(t, want, payload)
 			output, err := codec.Encode("out", batch)
 			if err != nil {
 				t.Fatal(err)
@@ -133,7 +134,7 @@ func TestBlobRoundTripsEveryType(t *testing.T) {
 			}
 			for i, record := range output {
 				part := whole.NewSlice(int64(15*i), int64(15*i+15))
-				checkSameBatch(t, part, readBlob(t, mem, record.Value))
+				arrowtest.CheckSameBatch(t, part, readBlob(t, mem, record.Value))
 				part.Release()
 			}
 		})
@@ -143,7 +144,7 @@ func TestBlobRoundTripsEveryType(t *testing.T) {
 func TestBlobPacksAsManyRowsAsFit(t *testing.T) {
 	r := arrowtest.NewRand(t)
 	mem := arrowtest.NewAllocator(t)
-	batch := everyTypeBatch(r, mem, 300)
+	batch := arrowtest.EveryTypeBatch(r, mem, 300)
 	defer batch.Release()
 	const limit = 20_000
 	codec, err := NewBlobCodecWithMaxBytes(mem, limit)
@@ -157,11 +158,11 @@ func TestBlobPacksAsManyRowsAsFit(t *testing.T) {
 	if len(records) < 2 {
 		t.Fatalf("%d records, want more", len(records))
 	}
-	encoder, err := newIPCEncoder(mem, &ipcLayouts{}, batch)
+	encoder, err := ipcstream.NewEncoder(mem, &ipcstream.Layouts{}, batch)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer encoder.release()
+	defer encoder.Release()
 	from := 0
 	for i, record := range records {
 		if len(record.Value) > limit {
@@ -169,14 +170,14 @@ func TestBlobPacksAsManyRowsAsFit(t *testing.T) {
 		}
 		part := readBlob(t, mem, record.Value)
 		to := from + int(part.NumRows())
-		if to < 300 && encoder.size(from, to+1) <= limit {
+		if to < 300 && encoder.Size(from, to+1) <= limit {
 			t.Errorf("record %d ends at row %d although the next one fits", i, to)
 		}
-		if size := encoder.size(from, to); size != len(record.Value) {
+		if size := encoder.Size(from, to); size != len(record.Value) {
 			t.Errorf("record %d has %d bytes, foretold were %d", i, len(record.Value), size)
 		}
 		want := batch.NewSlice(int64(from), int64(to))
-		checkSameBatch(t, want, part)
+		arrowtest.CheckSameBatch(t, want, part)
 		want.Release()
 		from = to
 	}

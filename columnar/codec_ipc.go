@@ -3,13 +3,10 @@
 package columnar
 
 import (
-	"fmt"
-
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/ipcstream"
 )
 
 // IPCSerde is a [ValueSerde] for Arrow batches in the format of an Arrow IPC
@@ -21,28 +18,32 @@ import (
 // [IPCLimits].
 //
 // An IPCSerde is safe for concurrent use by multiple goroutines.
-type IPCSerde struct {
-	mem     memory.Allocator
-	reader  ipcReader
-	layouts ipcLayouts
-}
+type IPCSerde struct{ codec *ipcstream.Codec }
 
 var _ ValueSerde[arrow.RecordBatch] = (*IPCSerde)(nil)
 
+// IPCLimits bounds what reading an Arrow IPC stream may use. A zero field stands
+// for its default. The fields are
+//
+//	ValueBytes        int // largest stream; default 256 MiB
+//	UncompressedBytes int // largest sum of decompressed buffers in a message; default 16 MiB
+//	Rows              int // most rows of a column where its bytes do not show how many there are; default 65536
+type IPCLimits = ipcstream.Limits
+
 // NewIPCSerde returns a serde with the default [IPCLimits].
 func NewIPCSerde(mem memory.Allocator) *IPCSerde {
-	limits, _ := IPCLimits{}.resolve()
-	return &IPCSerde{mem: mem, reader: ipcReader{mem: mem, limits: limits}}
+	codec, _ := ipcstream.NewCodec(mem, IPCLimits{})
+	return &IPCSerde{codec: codec}
 }
 
 // NewIPCSerdeWithLimits returns a serde that reads within limits. A negative
 // limit is an error.
 func NewIPCSerdeWithLimits(mem memory.Allocator, limits IPCLimits) (*IPCSerde, error) {
-	limits, err := limits.resolve()
+	codec, err := ipcstream.NewCodec(mem, limits)
 	if err != nil {
-		return nil, err
+		return nil, textPrefix.Wrap(err, "IPC limits")
 	}
-	return &IPCSerde{mem: mem, reader: ipcReader{mem: mem, limits: limits}}, nil
+	return &IPCSerde{codec: codec}, nil
 }
 
 // Serialize returns batch as an uncompressed stream of one record batch. A nil
@@ -51,12 +52,7 @@ func (s *IPCSerde) Serialize(_ string, batch arrow.RecordBatch) ([]byte, error) 
 	if batch == nil {
 		return nil, nil
 	}
-	encoder, err := newIPCEncoder(s.mem, &s.layouts, batch)
-	if err != nil {
-		return nil, fmt.Errorf("cannot write Arrow IPC stream: %w", err)
-	}
-	defer encoder.release()
-	return encoder.encode(0, int(batch.NumRows())), nil
+	return s.codec.Encode(batch)
 }
 
 // Deserialize reads a stream. Several record batches become one. Data that is
@@ -68,21 +64,5 @@ func (s *IPCSerde) Deserialize(_ string, data []byte) (arrow.RecordBatch, error)
 	if data == nil {
 		return nil, nil
 	}
-	schema, read, err := s.reader.read(data)
-	if err != nil {
-		return nil, err
-	}
-	batches := make([]arrow.RecordBatch, len(read))
-	for i, one := range read {
-		columns := one.arrays()
-		batches[i] = array.NewRecordBatch(schema, columns, int64(one.rows))
-		arrays.Release(columns)
-		one.release()
-	}
-	defer func() {
-		for _, batch := range batches {
-			batch.Release()
-		}
-	}()
-	return concatBatches(s.mem, batches)
+	return s.codec.Decode(data)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package ipcstream
 
 import (
 	"bytes"
@@ -17,20 +17,17 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
-// ipcEndOfStream ends a stream.
-var ipcEndOfStream = [8]byte{0xff, 0xff, 0xff, 0xff}
-
-// ipcLayout is what writing needs to know about a schema.
-type ipcLayout struct {
+// schemaLayout is what writing needs to know about a schema.
+type schemaLayout struct {
 	schema *arrow.Schema
 	prefix []byte // the schema message
-	fields []ipcField
+	fields []fieldShape
 }
 
-// ipcLayouts remembers the layout of the schema that was written last.
-type ipcLayouts struct{ last atomic.Pointer[ipcLayout] }
+// Layouts remembers the layout of the schema that was written last.
+type Layouts struct{ last atomic.Pointer[schemaLayout] }
 
-func (c *ipcLayouts) of(schema *arrow.Schema) (*ipcLayout, error) {
+func (c *Layouts) of(schema *arrow.Schema) (*schemaLayout, error) {
 	if last := c.last.Load(); last != nil && last.schema == schema {
 		return last, nil
 	}
@@ -39,48 +36,49 @@ func (c *ipcLayouts) of(schema *arrow.Schema) (*ipcLayout, error) {
 	if err := writer.Close(); err != nil {
 		return nil, err
 	}
-	prefix := bytes.TrimSuffix(stream.Bytes(), ipcEndOfStream[:])
-	parsed, err := parseIPCSchema(prefix[8:])
+	prefix := bytes.TrimSuffix(stream.Bytes(), endOfStream[:])
+	parsed, err := parseSchema(prefix[8:])
 	if err != nil {
 		return nil, err
 	}
-	layout := &ipcLayout{schema, prefix, parsed.fields}
+	layout := &schemaLayout{schema, prefix, parsed.fields}
 	c.last.Store(layout)
 	return layout, nil
 }
 
-// ipcEncoder writes ranges of a batch's rows as streams. The size of a stream
+// Encoder writes ranges of a batch's rows as streams. The size of a stream
 // is known before it is written.
-type ipcEncoder struct {
-	layout       *ipcLayout
-	columns      []ipcRange
+type Encoder struct {
+	layout       *schemaLayout
+	columns      []rowRange
 	dictionaries []byte // the messages with the dictionaries
 	owned        []arrow.ArrayData
-	plan         ipcPlan
+	plan         messagePlan
 }
 
-// ipcRange is a range of physical rows of a column.
-type ipcRange struct {
+// rowRange is a range of physical rows of a column.
+type rowRange struct {
 	data         arrow.ArrayData
 	base, length int
 }
 
-func newIPCEncoder(mem memory.Allocator, layouts *ipcLayouts, batch arrow.RecordBatch) (*ipcEncoder, error) {
+// NewEncoder returns an encoder of the rows of a batch, which the caller releases.
+func NewEncoder(mem memory.Allocator, layouts *Layouts, batch arrow.RecordBatch) (*Encoder, error) {
 	layout, err := layouts.of(batch.Schema())
 	if err != nil {
 		return nil, err
 	}
-	e := &ipcEncoder{layout: layout, columns: make([]ipcRange, batch.NumCols())}
+	e := &Encoder{layout: layout, columns: make([]rowRange, batch.NumCols())}
 	finished := false
 	defer func() {
 		if !finished {
-			e.release()
+			e.Release()
 		}
 	}()
 	e.plan.nodes = make([]int64, 0, 2*len(e.columns))
-	e.plan.parts = make([]ipcPart, 0, 3*len(e.columns))
+	e.plan.parts = make([]bodyPart, 0, 3*len(e.columns))
 	for i, column := range batch.Columns() {
-		e.columns[i] = ipcRange{column.Data(), column.Data().Offset(), column.Len()}
+		e.columns[i] = rowRange{column.Data(), column.Data().Offset(), column.Len()}
 		if err := e.normalize(mem, &e.columns[i]); err != nil {
 			return nil, err
 		}
@@ -90,12 +88,16 @@ func newIPCEncoder(mem memory.Allocator, layouts *ipcLayouts, batch arrow.Record
 	return e, nil
 }
 
-func (e *ipcEncoder) release() { arrays.Release(e.owned) }
+// HasDictionaries reports whether every stream of the encoder holds dictionaries.
+func (e *Encoder) HasDictionaries() bool { return len(e.dictionaries) > 0 }
+
+// Release releases the memory of the encoder.
+func (e *Encoder) Release() { arrays.Release(e.owned) }
 
 // normalize copies a column whose values lie anywhere in its children or
 // blocks, so that the values of consecutive rows follow each other, and a
 // dictionary column with unused values.
-func (e *ipcEncoder) normalize(mem memory.Allocator, column *ipcRange) error {
+func (e *Encoder) normalize(mem memory.Allocator, column *rowRange) error {
 	var copied arrow.ArrayData
 	var err error
 	if hasLooseValues(column.data.DataType()) {
@@ -109,7 +111,7 @@ func (e *ipcEncoder) normalize(mem memory.Allocator, column *ipcRange) error {
 		return err
 	}
 	e.owned = append(e.owned, copied)
-	*column = ipcRange{copied, 0, column.length}
+	*column = rowRange{copied, 0, column.length}
 	return nil
 }
 
@@ -125,7 +127,7 @@ func hasLooseValues(dt arrow.DataType) bool {
 
 // addDictionaries writes the messages for the dictionaries of a column, the
 // inner ones first.
-func (e *ipcEncoder) addDictionaries(field *ipcField, data arrow.ArrayData) {
+func (e *Encoder) addDictionaries(field *fieldShape, data arrow.ArrayData) {
 	children := data.Children()
 	if field.dictionary >= 0 {
 		children = data.Dictionary().Children()
@@ -139,80 +141,49 @@ func (e *ipcEncoder) addDictionaries(field *ipcField, data arrow.ArrayData) {
 	values := data.Dictionary()
 	e.plan.reset()
 	e.plan.column(values, values.Offset(), values.Len())
-	e.dictionaries = slices.Grow(e.dictionaries, e.plan.messageSize(ipcDictionaryMessage))
-	e.dictionaries = e.plan.append(e.dictionaries, ipcDictionaryMessage, values.Len(), field.dictionary)
+	e.dictionaries = slices.Grow(e.dictionaries, e.plan.messageSize(dictionaryMessage))
+	e.dictionaries = e.plan.append(e.dictionaries, dictionaryMessage, values.Len(), field.dictionary)
 }
 
-// size returns the size of the stream of a range of rows.
-func (e *ipcEncoder) size(from, to int) int {
+// Size returns the size of the stream of a range of rows.
+func (e *Encoder) Size(from, to int) int {
 	e.prepare(from, to)
-	return len(e.layout.prefix) + len(e.dictionaries) + e.plan.messageSize(ipcBatchMessage) + len(ipcEndOfStream)
+	return len(e.layout.prefix) + len(e.dictionaries) + e.plan.messageSize(batchMessage) + len(endOfStream)
 }
 
-func (e *ipcEncoder) prepare(from, to int) {
+func (e *Encoder) prepare(from, to int) {
 	e.plan.reset()
 	for _, column := range e.columns {
 		e.plan.column(column.data, column.base+from, to-from)
 	}
 }
 
-// encode returns the stream of a range of rows.
-func (e *ipcEncoder) encode(from, to int) []byte {
-	stream := make([]byte, 0, e.size(from, to))
+// Encode returns the stream of a range of rows.
+func (e *Encoder) Encode(from, to int) []byte {
+	stream := make([]byte, 0, e.Size(from, to))
 	stream = append(stream, e.layout.prefix...)
 	stream = append(stream, e.dictionaries...)
-	stream = e.plan.append(stream, ipcBatchMessage, to-from, 0)
-	return append(stream, ipcEndOfStream[:]...)
+	stream = e.plan.append(stream, batchMessage, to-from, 0)
+	return append(stream, endOfStream[:]...)
 }
 
-// ipcPart is one buffer of a message body: a range of an array's buffer, as it
-// is or made relative to the first row.
-type ipcPart struct {
-	kind ipcPartKind
-	data []byte
-	base int   // first row, or bit
-	rows int   // values
-	size int   // bytes in the body
-	move int64 // what is taken off each value
-	ends []int64
-}
-
-type ipcPartKind uint8
-
-const (
-	ipcBytes      ipcPartKind = iota // data as it is
-	ipcBits                          // bits from base on
-	ipcOffsets32                     // int32 values less move
-	ipcOffsets64                     // int64 values less move
-	ipcViewOffset                    // view headers, whose offsets lose move
-	ipcRunEnds                       // ends, of size/rows bytes each
-)
-
-// ipcPlan lists the nodes and buffers of a message.
-type ipcPlan struct {
-	nodes    []int64 // length and null count of each
-	parts    []ipcPart
-	variadic []int64
-	body     int
-}
-
-func (p *ipcPlan) reset() {
+func (p *messagePlan) reset() {
 	p.nodes, p.parts, p.variadic, p.body = p.nodes[:0], p.parts[:0], p.variadic[:0], 0
 }
 
-func (p *ipcPlan) add(part ipcPart) {
+func (p *messagePlan) add(part bodyPart) {
 	p.parts = append(p.parts, part)
 	p.body += (part.size + 7) &^ 7
 }
 
-func (p *ipcPlan) raw(data []byte) { p.add(ipcPart{kind: ipcBytes, data: data, size: len(data)}) }
+func (p *messagePlan) raw(data []byte) { p.add(bodyPart{kind: bytesPart, data: data, size: len(data)}) }
 
-func (p *ipcPlan) bits(data []byte, base, rows int) {
-	p.add(ipcPart{kind: ipcBits, data: data, base: base, rows: rows, size: (rows + 7) / 8})
+func (p *messagePlan) bits(data []byte, base, rows int) {
+	p.add(bodyPart{kind: bitsPart, data: data, base: base, rows: rows, size: (rows + 7) / 8})
 }
 
 // column plans rows of a column from the physical row base on.
-func (p *ipcPlan) column(data arrow.ArrayData, base, rows int) {
+func (p *messagePlan) column(data arrow.ArrayData, base, rows int) {
 	storage := arrays.StorageType(data.DataType())
 	switch storage := storage.(type) {
 	case *arrow.NullType:
@@ -239,23 +210,23 @@ func (p *ipcPlan) column(data arrow.ArrayData, base, rows int) {
 		}
 		p.bits(data.Buffers()[1].Bytes(), base, rows)
 	case *arrow.StringType, *arrow.BinaryType:
-		first, count := planOffsets[int32](p, ipcOffsets32, data, base, rows)
+		first, count := planOffsets[int32](p, offsets32Part, data, base, rows)
 		p.raw(bytesRange(data, first, count))
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
-		first, count := planOffsets[int64](p, ipcOffsets64, data, base, rows)
+		first, count := planOffsets[int64](p, offsets64Part, data, base, rows)
 		p.raw(bytesRange(data, first, count))
 	case arrow.BinaryViewDataType:
 		p.views(data, base, rows)
 	case *arrow.ListType, *arrow.MapType:
-		first, count := planOffsets[int32](p, ipcOffsets32, data, base, rows)
+		first, count := planOffsets[int32](p, offsets32Part, data, base, rows)
 		p.child(data, 0, first, count)
 	case *arrow.LargeListType:
-		first, count := planOffsets[int64](p, ipcOffsets64, data, base, rows)
+		first, count := planOffsets[int64](p, offsets64Part, data, base, rows)
 		p.child(data, 0, first, count)
 	case *arrow.ListViewType:
-		planListView[int32](p, ipcOffsets32, data, base, rows)
+		planListView[int32](p, offsets32Part, data, base, rows)
 	case *arrow.LargeListViewType:
-		planListView[int64](p, ipcOffsets64, data, base, rows)
+		planListView[int64](p, offsets64Part, data, base, rows)
 	case *arrow.FixedSizeListType:
 		size := int(storage.Len())
 		p.child(data, 0, base*size, rows*size)
@@ -266,7 +237,7 @@ func (p *ipcPlan) column(data arrow.ArrayData, base, rows int) {
 	}
 }
 
-func (p *ipcPlan) validity(data arrow.ArrayData, base, rows int) {
+func (p *messagePlan) validity(data arrow.ArrayData, base, rows int) {
 	nulls := 0
 	bitmap := data.Buffers()[0]
 	if bitmap != nil && data.NullN() != 0 && rows > 0 {
@@ -280,12 +251,12 @@ func (p *ipcPlan) validity(data arrow.ArrayData, base, rows int) {
 	p.bits(bitmap.Bytes(), base, rows)
 }
 
-func (p *ipcPlan) child(data arrow.ArrayData, i, first, count int) {
+func (p *messagePlan) child(data arrow.ArrayData, i, first, count int) {
 	child := data.Children()[i]
 	p.column(child, child.Offset()+first, count)
 }
 
-func (p *ipcPlan) children(data arrow.ArrayData, base, rows int) {
+func (p *messagePlan) children(data arrow.ArrayData, base, rows int) {
 	for i := range data.Children() {
 		p.child(data, i, base, rows)
 	}
@@ -305,11 +276,8 @@ func bytesRange(data arrow.ArrayData, first, count int) []byte {
 	return data.Buffers()[2].Bytes()[first : first+count]
 }
 
-// ipcOffset is the type of the offsets of variable-size values.
-type ipcOffset interface{ int32 | int64 }
-
 // planOffsets plans the offsets of values and returns the range that they span.
-func planOffsets[O ipcOffset](p *ipcPlan, kind ipcPartKind, data arrow.ArrayData, base, rows int) (first, count int) {
+func planOffsets[O offsetInt](p *messagePlan, kind partKind, data arrow.ArrayData, base, rows int) (first, count int) {
 	width := int(unsafe.Sizeof(O(0)))
 	if rows == 0 {
 		p.raw(make([]byte, width))
@@ -318,12 +286,12 @@ func planOffsets[O ipcOffset](p *ipcPlan, kind ipcPartKind, data arrow.ArrayData
 	raw := data.Buffers()[1].Bytes()
 	offsets := arrays.Cast[O](raw)
 	first = int(offsets[base])
-	p.add(ipcPart{kind: kind, data: raw, base: base, rows: rows + 1, size: (rows + 1) * width, move: int64(first)})
+	p.add(bodyPart{kind: kind, data: raw, base: base, rows: rows + 1, size: (rows + 1) * width, move: int64(first)})
 	return first, int(offsets[base+rows]) - first
 }
 
 // planListView plans list views whose values are in the order of their rows.
-func planListView[O ipcOffset](p *ipcPlan, kind ipcPartKind, data arrow.ArrayData, base, rows int) {
+func planListView[O offsetInt](p *messagePlan, kind partKind, data arrow.ArrayData, base, rows int) {
 	if rows == 0 {
 		p.raw(nil)
 		p.raw(nil)
@@ -334,14 +302,14 @@ func planListView[O ipcOffset](p *ipcPlan, kind ipcPartKind, data arrow.ArrayDat
 	raw, sizes := data.Buffers()[1].Bytes(), data.Buffers()[2].Bytes()
 	offsets := arrays.Cast[O](raw)
 	first, last := int(offsets[base]), base+rows-1
-	p.add(ipcPart{kind: kind, data: raw, base: base, rows: rows, size: rows * width, move: int64(first)})
+	p.add(bodyPart{kind: kind, data: raw, base: base, rows: rows, size: rows * width, move: int64(first)})
 	p.raw(sizes[base*width : (base+rows)*width])
 	p.child(data, 0, first, int(offsets[last]+arrays.Cast[O](sizes)[last])-first)
 }
 
 // views plans views whose long values are in the order of their rows, in one
 // block.
-func (p *ipcPlan) views(data arrow.ArrayData, base, rows int) {
+func (p *messagePlan) views(data arrow.ArrayData, base, rows int) {
 	raw := fixedRange(data, base, rows, arrow.ViewHeaderSizeBytes)
 	first, end := 0, 0
 	headers := arrays.Cast[arrow.ViewHeader](raw)
@@ -353,7 +321,7 @@ func (p *ipcPlan) views(data arrow.ArrayData, base, rows int) {
 			end = int(header.BufferOffset()) + header.Len()
 		}
 	}
-	p.add(ipcPart{kind: ipcViewOffset, data: raw, rows: rows, size: len(raw), move: int64(first)})
+	p.add(bodyPart{kind: viewsPart, data: raw, rows: rows, size: len(raw), move: int64(first)})
 	p.variadic = append(p.variadic, 1)
 	if end == 0 {
 		p.raw(nil)
@@ -363,7 +331,7 @@ func (p *ipcPlan) views(data arrow.ArrayData, base, rows int) {
 }
 
 // denseUnion plans a union each of whose children is in the order of the rows.
-func (p *ipcPlan) denseUnion(data arrow.ArrayData, union *arrow.DenseUnionType, base, rows int) {
+func (p *messagePlan) denseUnion(data arrow.ArrayData, union *arrow.DenseUnionType, base, rows int) {
 	p.nodes = append(p.nodes, int64(rows), 0)
 	p.raw(fixedRange(data, base, rows, 1))
 	ranges := make([]struct{ start, length int }, len(data.Children()))
@@ -387,7 +355,7 @@ func (p *ipcPlan) denseUnion(data arrow.ArrayData, union *arrow.DenseUnionType, 
 	}
 }
 
-func (p *ipcPlan) runEndEncoded(data arrow.ArrayData, base, rows int) {
+func (p *messagePlan) runEndEncoded(data arrow.ArrayData, base, rows int) {
 	p.nodes = append(p.nodes, int64(rows), 0)
 	var ends []int64
 	first := 0
@@ -406,43 +374,6 @@ func (p *ipcPlan) runEndEncoded(data arrow.ArrayData, base, rows int) {
 	width := data.Children()[0].DataType().(arrow.FixedWidthDataType).BitWidth() / 8
 	p.nodes = append(p.nodes, int64(len(ends)), 0)
 	p.raw(nil)
-	p.add(ipcPart{kind: ipcRunEnds, ends: ends, rows: len(ends), size: len(ends) * width})
+	p.add(bodyPart{kind: runEndsPart, ends: ends, rows: len(ends), size: len(ends) * width})
 	p.child(data, 1, first, len(ends))
-}
-
-// copyTo writes the buffer into the body of a message.
-func (b *ipcPart) copyTo(target []byte) {
-	switch b.kind {
-	case ipcBytes:
-		copy(target, b.data)
-	case ipcBits:
-		bitutil.CopyBitmap(b.data, b.base, b.rows, target, 0)
-	case ipcOffsets32:
-		for i, offset := range arrays.Cast[int32](b.data)[b.base : b.base+b.rows] {
-			binary.NativeEndian.PutUint32(target[i*4:], uint32(int64(offset)-b.move))
-		}
-	case ipcOffsets64:
-		for i, offset := range arrays.Cast[int64](b.data)[b.base : b.base+b.rows] {
-			binary.NativeEndian.PutUint64(target[i*8:], uint64(offset-b.move))
-		}
-	case ipcViewOffset:
-		copy(target, b.data)
-		headers := arrays.Cast[arrow.ViewHeader](target)[:b.rows]
-		for i := range headers {
-			if header := &headers[i]; !header.IsInline() {
-				header.SetIndexOffset(0, header.BufferOffset()-int32(b.move))
-			}
-		}
-	case ipcRunEnds:
-		for i, end := range b.ends {
-			switch b.size / b.rows {
-			case 2:
-				binary.NativeEndian.PutUint16(target[i*2:], uint16(end))
-			case 4:
-				binary.NativeEndian.PutUint32(target[i*4:], uint32(end))
-			default:
-				binary.NativeEndian.PutUint64(target[i*8:], uint64(end))
-			}
-		}
-	}
 }

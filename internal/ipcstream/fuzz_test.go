@@ -1,78 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package ipcstream
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"runtime"
 	"testing"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
 )
 
-// ipcSeeds returns small valid streams of all layouts.
-func ipcSeeds(tb testing.TB) [][]byte {
-	tb.Helper()
-	r := rand.New(rand.NewPCG(1, 2))
-	mem := memory.DefaultAllocator
-	plain := arrowtest.TwoColumns(mem, "a", "bc", "a text that is longer than the others")
-	seeds := [][]byte{
-		arrowStream(tb, []arrow.RecordBatch{plain, plain}),
-		arrowStream(tb, []arrow.RecordBatch{plain}, ipc.WithZstd()),
-		arrowStream(tb, []arrow.RecordBatch{plain}, ipc.WithLZ4()),
-	}
-	for _, dt := range arrowtest.EveryType() {
-		column := arrowtest.RandomArray(r, mem, dt, 5)
-		batch := array.NewRecordBatch(oneField(dt), []arrow.Array{column}, 5)
-		seeds = append(seeds, arrowStream(tb, []arrow.RecordBatch{batch}))
-	}
-	return seeds
-}
-
-// readEverything reads values of an accepted batch; what it reads is defined
-// because the batch was checked.
-func readEverything(batch arrow.RecordBatch) {
-	rows := int(batch.NumRows())
-	for _, column := range batch.Columns() {
-		for row := range min(rows, 50) {
-			arrays.Value(column, row)
-			column.ValueStr(row)
-		}
-		if rows > 0 {
-			arrays.Value(column, rows-1)
-		}
-	}
-}
-
 func FuzzIPC(f *testing.F) {
-	for _, seed := range ipcSeeds(f) {
+	for _, seed := range arrowtest.StreamSeeds(f) {
 		f.Add(seed)
 	}
 	f.Add([]byte{1, 2, 3})
-	f.Add(ipcEndOfStream[:])
-	serde := NewIPCSerde(memory.DefaultAllocator)
+	f.Add(endOfStream[:])
+	serde := newCodec(f, memory.DefaultAllocator)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 		defer mem.AssertSize(t, 0)
-		fresh := NewIPCSerde(mem)
-		batch, err := fresh.Deserialize("any", data)
+		fresh := newCodec(t, mem)
+		batch, err := fresh.Decode(data)
 		if err != nil {
 			return
 		}
 		defer batch.Release()
-		readEverything(batch)
-		again, err := serde.Serialize("any", batch)
+		arrowtest.ReadEverything(batch, arrays.Value)
+		again, err := serde.Encode(batch)
 		if err != nil {
 			return // the schema holds what cannot be written, such as invalid names
 		}
-		back, err := serde.Deserialize("any", again)
+		back, err := serde.Decode(again)
 		if err != nil {
 			t.Fatalf("an accepted batch of %d rows does not survive: %v", batch.NumRows(), err)
 		}
@@ -85,7 +47,7 @@ func FuzzIPC(f *testing.F) {
 
 func TestIPCSurvivesDamage(t *testing.T) {
 	r := arrowtest.NewRand(t)
-	seeds := ipcSeeds(t)
+	seeds := arrowtest.StreamSeeds(t)
 	accepted := 0
 	for round := range 20_000 {
 		data := bytes.Clone(seeds[r.IntN(len(seeds))])
@@ -108,7 +70,7 @@ func TestIPCSurvivesDamage(t *testing.T) {
 		if round%100 == 0 {
 			runtime.ReadMemStats(&before)
 		}
-		batch, err := NewIPCSerde(mem).Deserialize("any", data)
+		batch, err := newCodec(t, mem).Decode(data)
 		if round%100 == 0 {
 			runtime.ReadMemStats(&after)
 			if spent, bound := after.TotalAlloc-before.TotalAlloc, uint64(100*len(data)+1<<20); spent > bound {
@@ -117,7 +79,7 @@ func TestIPCSurvivesDamage(t *testing.T) {
 		}
 		if err == nil {
 			accepted++
-			readEverything(batch)
+			arrowtest.ReadEverything(batch, arrays.Value)
 			batch.Release()
 		}
 		mem.AssertSize(t, 0)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package ipcstream
 
 import (
 	"bytes"
@@ -18,58 +18,64 @@ import (
 )
 
 const (
-	// maxIPCDepth is how deep the types of an IPC schema may nest.
-	maxIPCDepth = 64
-	// maxCachedIPCSchemas and maxCachedIPCSchemaBytes bound what a codec keeps of
+	// maxDepth is how deep the types of an IPC schema may nest.
+	maxDepth = 64
+	// maxCachedSchemas and maxCachedSchemaBytes bound what a codec keeps of
 	// the schemas it has read.
-	maxCachedIPCSchemas     = 64
-	maxCachedIPCSchemaBytes = 1 << 20
+	maxCachedSchemas     = 64
+	maxCachedSchemaBytes = 1 << 20
 )
 
 // Types of IPC messages.
 const (
-	ipcSchemaMessage     = 1
-	ipcDictionaryMessage = 2
-	ipcBatchMessage      = 3
+	schemaMessage     = 1
+	dictionaryMessage = 2
+	batchMessage      = 3
 )
 
 // Members of the IPC type union that hold vectors or texts.
 const (
-	ipcTimestampType = 10
-	ipcUnionType     = 14
+	timestampType = 10
+	unionType     = 14
+)
+
+// Metadata versions. In version 4, unions have a validity bitmap.
+const (
+	version4 = 3
+	version5 = 4
 )
 
 var (
-	errIPCMetadata = errors.New("malformed message metadata")
-	errIPCTooDeep  = fmt.Errorf("types are nested deeper than %d levels", maxIPCDepth)
+	errMetadata = errors.New("malformed message metadata")
+	errTooDeep  = fmt.Errorf("types are nested deeper than %d levels", maxDepth)
 )
 
-// ipcSchema is a schema that was read from an IPC message.
-type ipcSchema struct {
+// streamSchema is a schema that was read from an IPC message.
+type streamSchema struct {
 	message      []byte // the metadata of the message
 	schema       *arrow.Schema
-	fields       []ipcField
-	dictionaries map[int64]*ipcField // the fields of each dictionary id
+	fields       []fieldShape
+	dictionaries map[int64]*fieldShape // the fields of each dictionary id
 }
 
-// ipcField is what loading needs to know of a field beside its Arrow type.
-type ipcField struct {
+// fieldShape is what loading needs to know of a field beside its Arrow type.
+type fieldShape struct {
 	dictionary int64          // id, or -1
 	valueType  arrow.DataType // of the dictionary
-	children   []ipcField
+	children   []fieldShape
 }
 
-// parseIPCSchema checks the metadata of a schema message and reads it.
-func parseIPCSchema(message []byte) (*ipcSchema, error) {
+// parseSchema checks the metadata of a schema message and reads it.
+func parseSchema(message []byte) (*streamSchema, error) {
 	r := &flatReader{data: message}
 	header, _ := r.root().sub(2)
 	if r.bad {
-		return nil, errIPCMetadata
+		return nil, errMetadata
 	}
 	if header.uint16(0) != 0 {
 		return nil, errors.New("big-endian data is not supported")
 	}
-	walk := ipcSchemaWalk{fields: len(message) / 8, bytes: len(message)}
+	walk := schemaWalk{fields: len(message) / 8, bytes: len(message)}
 	fields, err := walk.vector(header, 1, 0)
 	if err == nil {
 		err = walk.pairs(header, 2)
@@ -77,14 +83,14 @@ func parseIPCSchema(message []byte) (*ipcSchema, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, err := readIPCSchema(message)
+	schema, err := readSchema(message)
 	if err != nil {
 		return nil, err
 	}
 	if schema.NumFields() != len(fields) {
-		return nil, errIPCMetadata
+		return nil, errMetadata
 	}
-	s := &ipcSchema{message: bytes.Clone(message), schema: schema, fields: fields, dictionaries: make(map[int64]*ipcField)}
+	s := &streamSchema{message: bytes.Clone(message), schema: schema, fields: fields, dictionaries: make(map[int64]*fieldShape)}
 	for i, field := range schema.Fields() {
 		if err := s.bind(&fields[i], field.Type); err != nil {
 			return nil, fmt.Errorf("field %q: %w", field.Name, err)
@@ -93,8 +99,8 @@ func parseIPCSchema(message []byte) (*ipcSchema, error) {
 	return s, nil
 }
 
-// readIPCSchema turns the metadata of a checked schema message into a schema.
-func readIPCSchema(message []byte) (*arrow.Schema, error) {
+// readSchema turns the metadata of a checked schema message into a schema.
+func readSchema(message []byte) (*arrow.Schema, error) {
 	stream := make([]byte, 0, len(message)+16)
 	stream = binary.LittleEndian.AppendUint32(stream, math.MaxUint32)
 	stream = binary.LittleEndian.AppendUint32(stream, uint32(len(message)))
@@ -107,22 +113,22 @@ func readIPCSchema(message []byte) (*arrow.Schema, error) {
 	return reader.Schema(), nil
 }
 
-// ipcSchemaWalk visits the fields of a schema message. Its budgets keep vectors
+// schemaWalk visits the fields of a schema message. Its budgets keep vectors
 // that refer to one element many times from growing beyond the message.
-type ipcSchemaWalk struct {
+type schemaWalk struct {
 	fields int // fields and metadata pairs left
 	bytes  int // bytes of text left
 }
 
-func (w *ipcSchemaWalk) vector(table flatTable, i, depth int) ([]ipcField, error) {
+func (w *schemaWalk) vector(table flatTable, i, depth int) ([]fieldShape, error) {
 	first, count := table.vector(i, 4)
 	if w.fields -= count; table.r.bad || w.fields < 0 {
-		return nil, errIPCMetadata
+		return nil, errMetadata
 	}
-	if count > 0 && depth == maxIPCDepth {
-		return nil, errIPCTooDeep
+	if count > 0 && depth == maxDepth {
+		return nil, errTooDeep
 	}
-	fields := make([]ipcField, count)
+	fields := make([]fieldShape, count)
 	for j := range fields {
 		if err := w.field(&fields[j], table.element(first, j), depth); err != nil {
 			return nil, err
@@ -131,15 +137,15 @@ func (w *ipcSchemaWalk) vector(table flatTable, i, depth int) ([]ipcField, error
 	return fields, nil
 }
 
-func (w *ipcSchemaWalk) field(field *ipcField, table flatTable, depth int) error {
+func (w *schemaWalk) field(field *fieldShape, table flatTable, depth int) error {
 	if err := w.text(table, 0); err != nil {
 		return err
 	}
 	dt, _ := table.sub(3)
 	switch table.uint8(2) {
-	case ipcUnionType:
+	case unionType:
 		dt.vector(1, 4)
-	case ipcTimestampType:
+	case timestampType:
 		if err := w.text(dt, 1); err != nil {
 			return err
 		}
@@ -148,7 +154,7 @@ func (w *ipcSchemaWalk) field(field *ipcField, table flatTable, depth int) error
 	if dictionary, ok := table.sub(4); ok {
 		dictionary.sub(1)
 		if field.dictionary = dictionary.int64(0); field.dictionary < 0 {
-			return errIPCMetadata
+			return errMetadata
 		}
 	}
 	var err error
@@ -158,10 +164,10 @@ func (w *ipcSchemaWalk) field(field *ipcField, table flatTable, depth int) error
 	return w.pairs(table, 6)
 }
 
-func (w *ipcSchemaWalk) pairs(table flatTable, i int) error {
+func (w *schemaWalk) pairs(table flatTable, i int) error {
 	first, count := table.vector(i, 4)
 	if w.fields -= count; table.r.bad || w.fields < 0 {
-		return errIPCMetadata
+		return errMetadata
 	}
 	for j := range count {
 		pair := table.element(first, j)
@@ -175,20 +181,20 @@ func (w *ipcSchemaWalk) pairs(table flatTable, i int) error {
 	return nil
 }
 
-func (w *ipcSchemaWalk) text(table flatTable, i int) error {
+func (w *schemaWalk) text(table flatTable, i int) error {
 	_, size := table.vector(i, 1)
 	if w.bytes -= size; table.r.bad || w.bytes < 0 {
-		return errIPCMetadata
+		return errMetadata
 	}
 	return nil
 }
 
 // bind connects fields with their Arrow types and finds the dictionaries.
-func (s *ipcSchema) bind(field *ipcField, dt arrow.DataType) error {
+func (s *streamSchema) bind(field *fieldShape, dt arrow.DataType) error {
 	storage := arrays.StorageType(dt)
 	if dictionary, ok := storage.(*arrow.DictionaryType); ok {
 		if field.dictionary < 0 {
-			return errIPCMetadata
+			return errMetadata
 		}
 		field.valueType = dictionary.ValueType
 		if other, taken := s.dictionaries[field.dictionary]; taken {
@@ -203,7 +209,7 @@ func (s *ipcSchema) bind(field *ipcField, dt arrow.DataType) error {
 			return errors.New("a dictionary of dictionaries is not supported")
 		}
 	} else if field.dictionary >= 0 {
-		return errIPCMetadata
+		return errMetadata
 	}
 	switch dt := storage.(type) {
 	case *arrow.FixedSizeBinaryType:
@@ -225,7 +231,7 @@ func (s *ipcSchema) bind(field *ipcField, dt arrow.DataType) error {
 	}
 	children := nested.Fields()
 	if len(children) != len(field.children) {
-		return errIPCMetadata
+		return errMetadata
 	}
 	for i, child := range children {
 		if err := s.bind(&field.children[i], child.Type); err != nil {
@@ -248,17 +254,17 @@ func decimalDigits(dt arrow.DecimalType) int32 {
 	return 76
 }
 
-// ipcSchemas caches schemas by the bytes of their message.
-type ipcSchemas struct {
-	last atomic.Pointer[ipcSchema]
+// schemaCache caches schemas by the bytes of their message.
+type schemaCache struct {
+	last atomic.Pointer[streamSchema]
 
 	mu    sync.Mutex // guards the fields below
-	known map[string]*ipcSchema
+	known map[string]*streamSchema
 	size  int
 }
 
 // parse returns the schema of a message.
-func (c *ipcSchemas) parse(message []byte) (*ipcSchema, error) {
+func (c *schemaCache) parse(message []byte) (*streamSchema, error) {
 	if last := c.last.Load(); last != nil && bytes.Equal(last.message, message) {
 		return last, nil
 	}
@@ -267,18 +273,18 @@ func (c *ipcSchemas) parse(message []byte) (*ipcSchema, error) {
 	c.mu.Unlock()
 	if schema == nil {
 		var err error
-		if schema, err = parseIPCSchema(message); err != nil {
+		if schema, err = parseSchema(message); err != nil {
 			return nil, err
 		}
 		c.mu.Lock()
 		if other := c.known[string(message)]; other != nil {
 			schema = other
-		} else if len(message) <= maxCachedIPCSchemaBytes {
-			if len(c.known) == maxCachedIPCSchemas || c.size+len(message) > maxCachedIPCSchemaBytes {
+		} else if len(message) <= maxCachedSchemaBytes {
+			if len(c.known) == maxCachedSchemas || c.size+len(message) > maxCachedSchemaBytes {
 				c.known, c.size = nil, 0
 			}
 			if c.known == nil {
-				c.known = make(map[string]*ipcSchema)
+				c.known = make(map[string]*streamSchema)
 			}
 			c.known[string(message)] = schema
 			c.size += len(message)

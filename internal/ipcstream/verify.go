@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package ipcstream
 
 import (
 	"errors"
@@ -17,24 +17,24 @@ import (
 )
 
 var (
-	errIPCNode        = errors.New("invalid field node")
-	errIPCBuffer      = errors.New("a buffer is outside the message body")
-	errIPCShort       = errors.New("a buffer is too short for its column")
-	errIPCOffsets     = errors.New("offsets are not ascending or outside the values")
-	errIPCUTF8        = errors.New("text is not valid UTF-8")
-	errIPCViews       = errors.New("a view is outside its buffers")
-	errIPCChild       = errors.New("a child column is too short")
-	errIPCUnion       = errors.New("a union refers to a value that is not there")
-	errIPCRunEnds     = errors.New("run ends are not ascending or too short")
-	errIPCIndex       = errors.New("a dictionary index is outside the dictionary")
-	errIPCDictionary  = errors.New("the dictionary is missing")
-	errIPCNullKeys    = errors.New("a map has null keys or entries")
-	errIPCBufferCount = errors.New("buffers are missing")
+	errNode        = errors.New("invalid field node")
+	errBuffer      = errors.New("a buffer is outside the message body")
+	errShort       = errors.New("a buffer is too short for its column")
+	errOffsets     = errors.New("offsets are not ascending or outside the values")
+	errUTF8        = errors.New("text is not valid UTF-8")
+	errViews       = errors.New("a view is outside its buffers")
+	errChild       = errors.New("a child column is too short")
+	errUnion       = errors.New("a union refers to a value that is not there")
+	errRunEnds     = errors.New("run ends are not ascending or too short")
+	errIndex       = errors.New("a dictionary index is outside the dictionary")
+	errDictionary  = errors.New("the dictionary is missing")
+	errNullKeys    = errors.New("a map has null keys or entries")
+	errBufferCount = errors.New("buffers are missing")
 )
 
-// ipcLoader makes columns of the body of one message, without copying. It
+// loader makes columns of the body of one message, without copying. It
 // checks all that reading the columns relies on.
-type ipcLoader struct {
+type loader struct {
 	r            *flatReader
 	nodes        int // position of the next field node
 	nodesLeft    int
@@ -43,29 +43,29 @@ type ipcLoader struct {
 	variadic     int // position of the next count of view buffers
 	variadicLeft int
 	body         []byte
-	inflate      *ipcInflater // nil for a body that is not compressed
+	inflate      *inflater // nil for a body that is not compressed
 	dictionaries map[int64]arrow.ArrayData
 	limit        int64 // most rows of a column
 }
 
 // node returns the length and null count of the next field.
-func (l *ipcLoader) node() (length, nulls int, err error) {
+func (l *loader) node() (length, nulls int, err error) {
 	if l.nodesLeft == 0 {
-		return 0, 0, errIPCNode
+		return 0, 0, errNode
 	}
 	rows, count := l.r.int64(l.nodes), l.r.int64(l.nodes+8)
 	l.nodes += 16
 	l.nodesLeft--
 	if rows < 0 || rows > l.limit || count < 0 || count > rows {
-		return 0, 0, errIPCNode
+		return 0, 0, errNode
 	}
 	return int(rows), int(count), nil
 }
 
 // buffer returns the next buffer of the body.
-func (l *ipcLoader) buffer() ([]byte, error) {
+func (l *loader) buffer() ([]byte, error) {
 	if l.buffersLeft == 0 {
-		return nil, errIPCBufferCount
+		return nil, errBufferCount
 	}
 	offset, length := l.r.int64(l.buffers), l.r.int64(l.buffers+8)
 	l.buffers += 16
@@ -74,7 +74,7 @@ func (l *ipcLoader) buffer() ([]byte, error) {
 		return nil, nil
 	}
 	if offset < 0 || length < 0 || offset > int64(len(l.body)) || length > int64(len(l.body))-offset {
-		return nil, errIPCBuffer
+		return nil, errBuffer
 	}
 	data := l.body[offset : offset+length : offset+length]
 	if l.inflate != nil {
@@ -84,16 +84,16 @@ func (l *ipcLoader) buffer() ([]byte, error) {
 }
 
 // sized returns the next buffer, which must have at least size bytes.
-func (l *ipcLoader) sized(size int64) ([]byte, error) {
+func (l *loader) sized(size int64) ([]byte, error) {
 	data, err := l.buffer()
 	if err == nil && int64(len(data)) < size {
-		return nil, errIPCShort
+		return nil, errShort
 	}
 	return data, err
 }
 
 // validity returns the next validity bitmap and the true number of nulls.
-func (l *ipcLoader) validity(length, nulls int) ([]byte, int, error) {
+func (l *loader) validity(length, nulls int) ([]byte, int, error) {
 	if nulls == 0 {
 		_, err := l.buffer()
 		return nil, 0, err
@@ -117,7 +117,7 @@ func bitmapBuffer(bits []byte) *memory.Buffer {
 }
 
 // load returns the next column. The caller owns it.
-func (l *ipcLoader) load(field *ipcField, dt arrow.DataType) (arrow.ArrayData, error) {
+func (l *loader) load(field *fieldShape, dt arrow.DataType) (arrow.ArrayData, error) {
 	length, nulls, err := l.node()
 	if err != nil {
 		return nil, err
@@ -135,22 +135,22 @@ func (l *ipcLoader) load(field *ipcField, dt arrow.DataType) (arrow.ArrayData, e
 	if err != nil {
 		return nil, err
 	}
-	column := ipcColumn{l, field, dt, length, nulls, validity}
+	column := columnLoader{l, field, dt, length, nulls, validity}
 	switch storage := storage.(type) {
 	case *arrow.StringType, *arrow.BinaryType:
-		return loadIPCBytes[int32](column, storage.ID() == arrow.STRING)
+		return loadBytes[int32](column, storage.ID() == arrow.STRING)
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
-		return loadIPCBytes[int64](column, storage.ID() == arrow.LARGE_STRING)
+		return loadBytes[int64](column, storage.ID() == arrow.LARGE_STRING)
 	case arrow.BinaryViewDataType:
 		return column.loadViews(storage.ID() == arrow.STRING_VIEW)
 	case *arrow.ListType, *arrow.MapType:
-		return loadIPCList[int32](column, storage.(arrow.ListLikeType))
+		return loadList[int32](column, storage.(arrow.ListLikeType))
 	case *arrow.LargeListType:
-		return loadIPCList[int64](column, storage)
+		return loadList[int64](column, storage)
 	case *arrow.ListViewType:
-		return loadIPCListView[int32](column, storage)
+		return loadListView[int32](column, storage)
 	case *arrow.LargeListViewType:
-		return loadIPCListView[int64](column, storage)
+		return loadListView[int64](column, storage)
 	case *arrow.FixedSizeListType:
 		return column.loadFixedSizeList(storage)
 	case *arrow.StructType:
@@ -167,17 +167,17 @@ func (l *ipcLoader) load(field *ipcField, dt arrow.DataType) (arrow.ArrayData, e
 	return nil, fmt.Errorf("cannot read Arrow type %s", dt)
 }
 
-// ipcColumn is a column with a validity bitmap that is being loaded.
-type ipcColumn struct {
-	l        *ipcLoader
-	field    *ipcField
+// columnLoader is a column with a validity bitmap that is being loaded.
+type columnLoader struct {
+	l        *loader
+	field    *fieldShape
 	dt       arrow.DataType
 	length   int
 	nulls    int
 	validity []byte
 }
 
-func (c *ipcColumn) data(children []arrow.ArrayData, buffers ...[]byte) arrow.ArrayData {
+func (c *columnLoader) data(children []arrow.ArrayData, buffers ...[]byte) arrow.ArrayData {
 	wrapped := make([]*memory.Buffer, 1+len(buffers))
 	wrapped[0] = bitmapBuffer(c.validity)
 	for i, buffer := range buffers {
@@ -187,18 +187,18 @@ func (c *ipcColumn) data(children []arrow.ArrayData, buffers ...[]byte) arrow.Ar
 }
 
 // owning is data for children that it releases.
-func (c *ipcColumn) owning(children []arrow.ArrayData, buffers ...[]byte) arrow.ArrayData {
+func (c *columnLoader) owning(children []arrow.ArrayData, buffers ...[]byte) arrow.ArrayData {
 	defer arrays.Release(children)
 	return c.data(children, buffers...)
 }
 
 // valid reports whether a row is not null.
-func (c *ipcColumn) valid(row int) bool {
+func (c *columnLoader) valid(row int) bool {
 	return c.validity == nil || bitutil.BitIsSet(c.validity, row)
 }
 
-// ipcOffsets returns the next buffer as offsets into that many bytes or values.
-func ipcOffsets[O ipcOffset](l *ipcLoader, length int) ([]byte, []O, error) {
+// loadOffsets returns the next buffer as offsets into that many bytes or values.
+func loadOffsets[O offsetInt](l *loader, length int) ([]byte, []O, error) {
 	if length == 0 {
 		_, err := l.buffer()
 		return nil, nil, err
@@ -210,19 +210,19 @@ func ipcOffsets[O ipcOffset](l *ipcLoader, length int) ([]byte, []O, error) {
 	offsets := arrays.Cast[O](raw)[:length+1]
 	previous := offsets[0]
 	if previous < 0 {
-		return nil, nil, errIPCOffsets
+		return nil, nil, errOffsets
 	}
 	for _, offset := range offsets[1:] {
 		if offset < previous {
-			return nil, nil, errIPCOffsets
+			return nil, nil, errOffsets
 		}
 		previous = offset
 	}
 	return raw, offsets, nil
 }
 
-func loadIPCBytes[O ipcOffset](c ipcColumn, text bool) (arrow.ArrayData, error) {
-	raw, offsets, err := ipcOffsets[O](c.l, c.length)
+func loadBytes[O offsetInt](c columnLoader, text bool) (arrow.ArrayData, error) {
+	raw, offsets, err := loadOffsets[O](c.l, c.length)
 	if err != nil {
 		return nil, err
 	}
@@ -234,17 +234,17 @@ func loadIPCBytes[O ipcOffset](c ipcColumn, text bool) (arrow.ArrayData, error) 
 		return c.data(nil, nil, nil), nil
 	}
 	if int64(offsets[c.length]) > int64(len(values)) {
-		return nil, errIPCOffsets
+		return nil, errOffsets
 	}
 	if text && !validTexts(values, offsets) {
-		return nil, errIPCUTF8
+		return nil, errUTF8
 	}
 	return c.data(nil, raw, values), nil
 }
 
 // validTexts reports whether the bytes between each two offsets are valid
 // UTF-8: they are valid as a whole and no text begins within a character.
-func validTexts[O ipcOffset](values []byte, offsets []O) bool {
+func validTexts[O offsetInt](values []byte, offsets []O) bool {
 	last := offsets[len(offsets)-1]
 	if !utf8.Valid(values[offsets[0]:last]) {
 		return false
@@ -257,19 +257,19 @@ func validTexts[O ipcOffset](values []byte, offsets []O) bool {
 	return true
 }
 
-func (c *ipcColumn) loadViews(text bool) (arrow.ArrayData, error) {
+func (c *columnLoader) loadViews(text bool) (arrow.ArrayData, error) {
 	raw, err := c.l.sized(int64(c.length) * int64(arrow.ViewHeaderSizeBytes))
 	if err != nil {
 		return nil, err
 	}
 	if c.l.variadicLeft == 0 {
-		return nil, errIPCBufferCount
+		return nil, errBufferCount
 	}
 	count := c.l.r.int64(c.l.variadic)
 	c.l.variadic += 8
 	c.l.variadicLeft--
 	if count < 0 || count > int64(c.l.buffersLeft) {
-		return nil, errIPCBufferCount
+		return nil, errBufferCount
 	}
 	buffers := make([][]byte, 1, 1+count)
 	buffers[0] = raw
@@ -292,38 +292,38 @@ func (c *ipcColumn) loadViews(text bool) (arrow.ArrayData, error) {
 		var value []byte
 		switch size := header.Len(); {
 		case size < 0:
-			return nil, errIPCViews
+			return nil, errViews
 		case header.IsInline():
 			value = header.InlineBytes()
 		default:
 			block, offset := int64(header.BufferIndex()), int64(header.BufferOffset())
 			if block < 0 || block >= count || offset < 0 || offset+int64(size) > int64(len(buffers[1+block])) {
-				return nil, errIPCViews
+				return nil, errViews
 			}
 			value = buffers[1+block][offset : offset+int64(size)]
 		}
 		if text && !utf8.Valid(value) {
-			return nil, errIPCUTF8
+			return nil, errUTF8
 		}
 	}
 	return c.data(nil, buffers...), nil
 }
 
 // child loads a child column, which must have at least that many rows.
-func (l *ipcLoader) child(field *ipcField, i int, dt arrow.DataType, length int64) (arrow.ArrayData, error) {
+func (l *loader) child(field *fieldShape, i int, dt arrow.DataType, length int64) (arrow.ArrayData, error) {
 	data, err := l.load(&field.children[i], dt)
 	if err != nil {
 		return nil, err
 	}
 	if int64(data.Len()) < length {
 		data.Release()
-		return nil, errIPCChild
+		return nil, errChild
 	}
 	return data, nil
 }
 
-func loadIPCList[O ipcOffset](c ipcColumn, dt arrow.ListLikeType) (arrow.ArrayData, error) {
-	raw, offsets, err := ipcOffsets[O](c.l, c.length)
+func loadList[O offsetInt](c columnLoader, dt arrow.ListLikeType) (arrow.ArrayData, error) {
+	raw, offsets, err := loadOffsets[O](c.l, c.length)
 	if err != nil {
 		return nil, err
 	}
@@ -337,12 +337,12 @@ func loadIPCList[O ipcOffset](c ipcColumn, dt arrow.ListLikeType) (arrow.ArrayDa
 	}
 	if dt.ID() == arrow.MAP && (child.NullN() != 0 || child.Children()[0].NullN() != 0) {
 		child.Release()
-		return nil, errIPCNullKeys
+		return nil, errNullKeys
 	}
 	return c.owning([]arrow.ArrayData{child}, raw), nil
 }
 
-func loadIPCListView[O ipcOffset](c ipcColumn, dt arrow.ListLikeType) (arrow.ArrayData, error) {
+func loadListView[O offsetInt](c columnLoader, dt arrow.ListLikeType) (arrow.ArrayData, error) {
 	size := int64(c.length) * int64(unsafe.Sizeof(O(0)))
 	rawOffsets, err := c.l.sized(size)
 	if err != nil {
@@ -360,13 +360,13 @@ func loadIPCListView[O ipcOffset](c ipcColumn, dt arrow.ListLikeType) (arrow.Arr
 	for row := range c.length {
 		if first, count := int64(offsets[row]), int64(sizes[row]); first < 0 || count < 0 || first > int64(child.Len())-count {
 			child.Release()
-			return nil, errIPCOffsets
+			return nil, errOffsets
 		}
 	}
 	return c.owning([]arrow.ArrayData{child}, rawOffsets, rawSizes), nil
 }
 
-func (c *ipcColumn) loadFixedSizeList(dt *arrow.FixedSizeListType) (arrow.ArrayData, error) {
+func (c *columnLoader) loadFixedSizeList(dt *arrow.FixedSizeListType) (arrow.ArrayData, error) {
 	child, err := c.l.child(c.field, 0, dt.Elem(), int64(c.length)*int64(dt.Len()))
 	if err != nil {
 		return nil, err
@@ -375,7 +375,7 @@ func (c *ipcColumn) loadFixedSizeList(dt *arrow.FixedSizeListType) (arrow.ArrayD
 }
 
 // children loads the children of a struct or union.
-func (l *ipcLoader) children(field *ipcField, fields []arrow.Field, length int) ([]arrow.ArrayData, error) {
+func (l *loader) children(field *fieldShape, fields []arrow.Field, length int) ([]arrow.ArrayData, error) {
 	children := make([]arrow.ArrayData, 0, len(fields))
 	for i, child := range fields {
 		data, err := l.child(field, i, child.Type, int64(length))
@@ -388,7 +388,7 @@ func (l *ipcLoader) children(field *ipcField, fields []arrow.Field, length int) 
 	return children, nil
 }
 
-func (c *ipcColumn) loadStruct(dt *arrow.StructType) (arrow.ArrayData, error) {
+func (c *columnLoader) loadStruct(dt *arrow.StructType) (arrow.ArrayData, error) {
 	children, err := c.l.children(c.field, dt.Fields(), c.length)
 	if err != nil {
 		return nil, err
@@ -396,7 +396,7 @@ func (c *ipcColumn) loadStruct(dt *arrow.StructType) (arrow.ArrayData, error) {
 	return c.owning(children), nil
 }
 
-func (l *ipcLoader) loadUnion(field *ipcField, dt arrow.DataType, union arrow.UnionType, length int) (arrow.ArrayData, error) {
+func (l *loader) loadUnion(field *fieldShape, dt arrow.DataType, union arrow.UnionType, length int) (arrow.ArrayData, error) {
 	rawCodes, err := l.sized(int64(length))
 	if err != nil {
 		return nil, err
@@ -420,10 +420,10 @@ func (l *ipcLoader) loadUnion(field *ipcField, dt arrow.DataType, union arrow.Un
 	for row := range length {
 		code := codes[row]
 		if code < 0 || int(code) >= len(ids) || ids[code] == arrow.InvalidUnionChildID {
-			return nil, errIPCUnion
+			return nil, errUnion
 		}
 		if dense && (offsets[row] < 0 || int(offsets[row]) >= children[ids[code]].Len()) {
-			return nil, errIPCUnion
+			return nil, errUnion
 		}
 	}
 	buffers := []*memory.Buffer{nil, memory.NewBufferBytes(rawCodes)}
@@ -433,7 +433,7 @@ func (l *ipcLoader) loadUnion(field *ipcField, dt arrow.DataType, union arrow.Un
 	return array.NewData(dt, length, buffers, children, 0, 0), nil
 }
 
-func (l *ipcLoader) loadRunEndEncoded(field *ipcField, dt arrow.DataType, encoded *arrow.RunEndEncodedType, length int) (arrow.ArrayData, error) {
+func (l *loader) loadRunEndEncoded(field *fieldShape, dt arrow.DataType, encoded *arrow.RunEndEncodedType, length int) (arrow.ArrayData, error) {
 	runEnds, err := l.child(field, 0, encoded.RunEnds(), 0)
 	if err != nil {
 		return nil, err
@@ -445,22 +445,22 @@ func (l *ipcLoader) loadRunEndEncoded(field *ipcField, dt arrow.DataType, encode
 	}
 	defer values.Release()
 	if runEnds.NullN() != 0 || !encoded.ValidRunEndsType(runEnds.DataType()) {
-		return nil, errIPCRunEnds
+		return nil, errRunEnds
 	}
 	previous := int64(0)
 	for _, end := range arrays.RunEnds(runEnds) {
 		if end <= previous {
-			return nil, errIPCRunEnds
+			return nil, errRunEnds
 		}
 		previous = end
 	}
 	if previous < int64(length) {
-		return nil, errIPCRunEnds
+		return nil, errRunEnds
 	}
 	return array.NewData(dt, length, []*memory.Buffer{nil}, []arrow.ArrayData{runEnds, values}, 0, 0), nil
 }
 
-func (c *ipcColumn) loadDictionary(dt *arrow.DictionaryType) (arrow.ArrayData, error) {
+func (c *columnLoader) loadDictionary(dt *arrow.DictionaryType) (arrow.ArrayData, error) {
 	width := dt.IndexType.(arrow.FixedWidthDataType).BitWidth() / 8
 	raw, err := c.l.sized(int64(c.length) * int64(width))
 	if err != nil {
@@ -469,7 +469,7 @@ func (c *ipcColumn) loadDictionary(dt *arrow.DictionaryType) (arrow.ArrayData, e
 	dictionary := c.l.dictionaries[c.field.dictionary]
 	if dictionary == nil {
 		if c.length > c.nulls {
-			return nil, errIPCDictionary
+			return nil, errDictionary
 		}
 		dictionary = arrays.EmptyData(dt.ValueType)
 		defer dictionary.Release()
@@ -494,7 +494,7 @@ func (c *ipcColumn) loadDictionary(dt *arrow.DictionaryType) (arrow.ArrayData, e
 		inside = indexesInside[uint64](c, raw, dictionary.Len())
 	}
 	if !inside {
-		return nil, errIPCIndex
+		return nil, errIndex
 	}
 	buffers := []*memory.Buffer{bitmapBuffer(c.validity), memory.NewBufferBytes(raw)}
 	return array.NewDataWithDictionary(c.dt, c.length, buffers, c.nulls, 0, dictionary.(*array.Data)), nil
@@ -502,7 +502,7 @@ func (c *ipcColumn) loadDictionary(dt *arrow.DictionaryType) (arrow.ArrayData, e
 
 // indexesInside reports whether the valid indexes are those of a dictionary of
 // that size.
-func indexesInside[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64](c *ipcColumn, raw []byte, size int) bool {
+func indexesInside[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | uint64](c *columnLoader, raw []byte, size int) bool {
 	indexes := arrays.Cast[T](raw)
 	for row := range c.length {
 		// A negative index becomes a large one.
@@ -512,3 +512,6 @@ func indexesInside[T int8 | uint8 | int16 | uint16 | int32 | uint32 | int64 | ui
 	}
 	return true
 }
+
+// offsetInt is the type of the offsets of variable-size values.
+type offsetInt interface{ int32 | int64 }
