@@ -77,7 +77,7 @@ var layers = []layer{
 		uses:    []string{franzModule},
 		bans:    slices.Concat([]ban{arrowBan}, formatBans)},
 	{pkg: "krabkatest",
-		imports: []string{"schema", "columnar", "coordination"},
+		imports: []string{"schema", "columnar", "coordination", "internal/registrydouble"},
 		uses:    []string{arrowModule},
 		bans:    testBans},
 
@@ -100,6 +100,7 @@ var layers = []layer{
 	{pkg: "internal/statebytes"},
 	{pkg: "internal/statefile"},
 	{pkg: "internal/statefile/crashfs", imports: []string{"internal/statefile"}},
+	{pkg: "internal/registrydouble"},
 	{pkg: "internal/testpb", uses: []string{protoModule}},
 }
 

@@ -57,6 +57,7 @@ var knots = []knot{
 	{"internal/protoplan", "entries message parse", "recursive descent over the fields of messages"},
 	{"internal/prototext", "print print_option", "options are printed as part of what they belong to"},
 	{"internal/prototext", "source source_bounds", "the compiler and its bounds"},
+	{"internal/registrydouble", "registry subjects", "one registry: the routes, and the calls behind them"},
 	{"internal/avroplan", "convert cursor default name node parse resolve", "recursive descent over the kinds of Avro schemas"},
 }
 

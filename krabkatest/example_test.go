@@ -3,13 +3,16 @@
 package krabkatest_test
 
 import (
+	"context"
 	"fmt"
 	"log"
+	"net/http"
 	"time"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
 	"github.com/krabka-io/krabka-streams-go/columnar/stream"
 	"github.com/krabka-io/krabka-streams-go/krabkatest"
+	"github.com/krabka-io/krabka-streams-go/schema"
 )
 
 // visitsPerMinute is a topology of a program under test.
@@ -65,4 +68,30 @@ func ExampleColumnarTestDriver() {
 	// ada from 0: 1
 	// ada from 0: 2
 	// ada from 60000: 1
+}
+
+// A service whose registry is away for a moment reads its records afterwards.
+func ExampleSchemaRegistryStub() {
+	registry, err := krabkatest.NewSchemaRegistryStub()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer registry.Close()
+	id := registry.Register("visits-value", schema.KindAvro, `"string"`, "")
+
+	client, err := schema.NewRegistryClient(registry.URL(), schema.WithMaxRetries(0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.CloseIdleConnections()
+	registry.FailNext(1, http.StatusServiceUnavailable, 50001)
+	_, err = client.SchemaByID(context.Background(), id)
+	fmt.Println("first:", columnar.IsRetriable(err))
+	fetched, err := client.SchemaByID(context.Background(), id)
+	fmt.Println("second:", fetched.Schema, err)
+	fmt.Println("requests:", registry.RequestCount("GET", "/schemas/ids/1"))
+	// Output:
+	// first: true
+	// second: "string" <nil>
+	// requests: 2
 }
