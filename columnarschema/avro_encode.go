@@ -216,8 +216,10 @@ func (w *avroColumn) appendRecord(dst []byte, row int) ([]byte, error) {
 
 // appendItems writes an array or a map as one block.
 func (w *avroColumn) appendItems(dst []byte, row int) ([]byte, error) {
-	from, to := int(w.ints[row]), int(w.ints[row+1])
-	if w.longs != nil {
+	var from, to int
+	if w.longs == nil {
+		from, to = int(w.ints[row]), int(w.ints[row+1])
+	} else {
 		from, to = int(w.longs[row]), int(w.longs[row+1])
 	}
 	if from < to {

@@ -81,12 +81,22 @@ func (b *avroBinder) column(s *avroplan.Schema, values arrow.Array, path string)
 		s = s.Branches[branch]
 	}
 	w := b.value(s, values, path)
-	w.null, w.branch = null, branch
-	if w.code == writeDictionary {
-		// The values of the dictionary, which may be null too, write the branch.
-		w.branch, w.kids[0].branch, w.kids[0].null = -1, branch, null
-	}
+	w.null = null
+	w.setBranch(branch)
 	return w
+}
+
+// setBranch makes the values that are not null write a branch of a union: those
+// of a dictionary, which may be null too, and none in a column of nulls.
+func (w *avroColumn) setBranch(branch int) {
+	switch w.code {
+	case writeDictionary:
+		w.kids[0].null = w.null
+		w.kids[0].setBranch(branch)
+	case writeNull:
+	default:
+		w.branch = branch
+	}
 }
 
 // newAvroColumn returns what the columns of all types need.
@@ -362,10 +372,7 @@ func (b *avroBinder) union(s *avroplan.Schema, values arrow.Array, path string) 
 			continue
 		}
 		kid := b.column(branch, field, at)
-		kid.branch = i
-		if kid.code == writeDictionary {
-			kid.branch, kid.kids[0].branch = -1, i
-		}
+		kid.setBranch(i)
 		w.kids = append(w.kids, kid)
 	}
 	return w

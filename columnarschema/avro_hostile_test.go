@@ -4,6 +4,7 @@ package columnarschema
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -177,9 +178,7 @@ func TestNestingIsBounded(t *testing.T) {
 
 func TestColumnsBeyondTheirLimitSplitTheBatch(t *testing.T) {
 	codec, _ := newOrdersCodec(t, WithPoisonHandler(func(e *columnar.RecordError) { t.Errorf("handler got %v", e) }))
-	limited := codec.value.reader("orders", codec.mem)
-	limited.Limit(100)
-	limited.close() // it is the next to be used
+	codec.value.limit = 100
 	records := make([]columnar.ConsumedRecord, 20)
 	for i := range records {
 		records[i].Value = avroFrame(11, append(avroplan.AppendString(nil, strings.Repeat("x", 9)), 2)...)
@@ -189,14 +188,23 @@ func TestColumnsBeyondTheirLimitSplitTheBatch(t *testing.T) {
 	if !ok || tooLarge.Column != "id" || tooLarge.Fits < 5 || tooLarge.Fits > 14 {
 		t.Fatalf("Decode returned %v", err)
 	}
-	if columnar.IsRetriable(err) {
-		t.Errorf("%v is retriable", err)
+	if !columnar.IsRetriable(err) {
+		t.Errorf("%v is not retriable, so that an error policy would drop records", err)
 	}
 	batch, err := codec.Decode("orders", records[:tooLarge.Fits])
 	if err != nil {
 		t.Fatal(err)
 	}
 	batch.Release()
+
+	alone, _ := newOrdersCodec(t)
+	alone.value.limit = 100
+	records[0].Value = avroFrame(11, append(avroplan.AppendString(nil, strings.Repeat("x", 200)), 2)...)
+	_, err = alone.Decode("orders", records)
+	decode, ok := errors.AsType[*columnar.DecodeError](err)
+	if !ok || len(decode.Records) != 1 || decode.Records[0].Index != 0 || columnar.IsRetriable(err) {
+		t.Errorf("a record that does not fit alone gives %v", err)
+	}
 }
 
 func FuzzAvroBodies(f *testing.F) {

@@ -81,7 +81,7 @@ func (d *batchDecoder) run() error {
 			continue
 		}
 		if !d.commit() {
-			return &BatchTooLargeError{Topic: d.topic, Column: d.overflowing(), Fits: i}
+			return d.tooLarge(i)
 		}
 	}
 	switch {
@@ -156,6 +156,18 @@ func (d *batchDecoder) commit() bool {
 		return false
 	}
 	return d.key == nil || d.key.Commit()
+}
+
+// tooLarge returns the error of a record that does not fit into the batch: of the
+// batch, or of the record where it does not fit alone.
+func (d *batchDecoder) tooLarge(index int) error {
+	err := &BatchTooLargeError{Topic: d.topic, Column: d.overflowing(), Fits: index}
+	if d.value.Rows() > 0 {
+		return err
+	}
+	err.Fits = 0
+	d.fail(index, err)
+	return &columnar.DecodeError{Records: d.failed}
 }
 
 // overflowing names the first column without room.

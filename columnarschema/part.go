@@ -3,6 +3,7 @@
 package columnarschema
 
 import (
+	"math"
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -21,6 +22,7 @@ type part struct {
 	framer *framer
 	header string    // key of the record header that carries the schema id
 	sets   sync.Pool // of *columnset.Set
+	limit  int       // bytes of a column's buffer
 }
 
 // planner lets a framer compile with a format.
@@ -35,7 +37,7 @@ func (p planner) CompileEncoder(target schema.ResolvedSchema) (encodePlan, []int
 }
 
 func newPart(f format, spec schema.FramerSpec, cache *schema.SchemaCache, role schema.Role, options []schema.SerdeOption) (*part, error) {
-	p := &part{format: f, header: schema.ValueSchemaIDHeader}
+	p := &part{format: f, header: schema.ValueSchemaIDHeader, limit: math.MaxInt32}
 	if role == schema.RoleKey {
 		p.header = schema.KeySchemaIDHeader
 	}
@@ -51,6 +53,7 @@ func (p *part) reader(topic string, mem memory.Allocator) *partReader {
 	if set == nil {
 		set = columnset.New(p.format.columns(), mem)
 		set.Scratch = p.format.newScratch()
+		set.Limit(p.limit)
 	}
 	return &partReader{part: p, Set: set, frames: p.framer.Reader(topic)}
 }
