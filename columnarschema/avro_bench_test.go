@@ -285,14 +285,15 @@ func BenchmarkAvroDecode(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
+			batch, err := boxedDecode(s, other, codec.ArrowSchema(), records)
+			if err != nil || !array.RecordEqual(batch, direct) {
+				b.Fatal("the batches differ", err)
+			}
 			b.ReportAllocs()
 			for b.Loop() {
 				batch, err := boxedDecode(s, other, codec.ArrowSchema(), records)
 				if err != nil {
 					b.Fatal(err)
-				}
-				if !array.RecordEqual(batch, direct) {
-					b.Fatal("the batches differ")
 				}
 				batch.Release()
 			}
