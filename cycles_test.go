@@ -30,10 +30,11 @@ type knot struct {
 var knots = []knot{
 	{"columnar", "aggregate aggregate_decimal aggregate_extreme aggregate_sum append built_topology byte_values codec_gzip codec_ipc codec_json coerce " +
 		"column_builder concat concat_dictionary group_keys group_plan group_snapshot group_snapshot_v1 group_state group_table grouping " +
-		"join_keys join_output join_side join_snapshot json_decode json_encode json_finish json_nested json_number json_plan json_scan json_sink " +
-		"json_time json_value key_encoding op_group_by op_join op_with_columns operator partition run state_layout topology topology_columns topology_text value value_kind window " +
+		"join_keys join_output join_side join_snapshot " +
+		"key_encoding op_group_by op_join op_with_columns operator partition run state_layout topology topology_columns topology_text value value_kind window " +
 		"gather gather_nested bridge_json json_infer json_schema expression_arithmetic expression_eval",
 		"rooms that still share a package"},
+	{"internal/jsonrows", "decode nested", "recursive descent over the values of a document"},
 	{"columnar", "cut_reader cut_reader_end", "one reader: the cuts, and the end of their log"},
 	{"columnar", "alignment group_runner", "alignment is to become a type of its own"},
 	{"columnar/kafka", "barrier_record committed compacted_topic connection consumer cut_publisher errors gap group leadership options producer reader state_index " +

@@ -17,6 +17,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/jsonrows"
 )
 
 // scalarColumn is the column of rows that are not objects in JSON.
@@ -64,7 +65,7 @@ const (
 // jsonBridgePlan is how rows of a schema are converted.
 type jsonBridgePlan struct {
 	schema   *arrow.Schema
-	root     *jsonNode
+	root     *jsonrows.Node
 	scalar   bool // the one column is the row itself
 	decoders sync.Pool
 }
@@ -149,13 +150,12 @@ func rowShapeOf(t reflect.Type) (shape rowShape, pointer bool) {
 }
 
 func newJSONBridgePlan(schema *arrow.Schema, scalar bool) (*jsonBridgePlan, error) {
-	root := &jsonNode{kind: jsonStruct, dt: arrow.StructOf(schema.Fields()...), lenient: true}
-	var err error
-	if root.children, root.members, err = newJSONNodes(schema.Fields(), true); err != nil {
+	root, err := jsonrows.NewRoot(schema.Fields(), true)
+	if err != nil {
 		return nil, err
 	}
-	if scalar && len(root.children) != 1 {
-		return nil, fmt.Errorf("rows that are not objects in JSON need a schema of one field, got %d", len(root.children))
+	if scalar && len(root.Children) != 1 {
+		return nil, fmt.Errorf("rows that are not objects in JSON need a schema of one field, got %d", len(root.Children))
 	}
 	return &jsonBridgePlan{schema: schema, root: root, scalar: scalar}, nil
 }
@@ -223,14 +223,14 @@ func marshalRows[T any](rows []T) ([][]byte, error) {
 
 // batch reads documents into a batch.
 func (p *jsonBridgePlan) batch(documents [][]byte, mem memory.Allocator) (arrow.RecordBatch, error) {
-	d, _ := p.decoders.Get().(*jsonDecoder)
+	d, _ := p.decoders.Get().(*jsonrows.Decoder)
 	if d == nil {
-		d = newJSONDecoder(mem, p.root)
+		d = jsonrows.NewDecoder(mem, p.root)
 	}
 	defer p.decoders.Put(d)
-	d.root.use(mem)
-	defer d.root.release()
-	d.root.begin(len(documents))
+	d.Root.Use(mem)
+	defer d.Root.Release()
+	d.Root.Begin(len(documents))
 	var errs []error
 	for i, document := range documents {
 		if err := p.row(d, document); err != nil {
@@ -240,10 +240,10 @@ func (p *jsonBridgePlan) batch(documents [][]byte, mem memory.Allocator) (arrow.
 	if len(errs) > 0 {
 		return nil, joinedRowErrors(errs)
 	}
-	if d.root.overflows() {
+	if d.Root.Overflows() {
 		return nil, errBatchTooLarge
 	}
-	columns, err := d.columns()
+	columns, err := d.Columns()
 	if err != nil {
 		return nil, err
 	}
@@ -252,39 +252,39 @@ func (p *jsonBridgePlan) batch(documents [][]byte, mem memory.Allocator) (arrow.
 }
 
 // row reads a document into the next row.
-func (p *jsonBridgePlan) row(d *jsonDecoder, document []byte) *JSONError {
-	d.data, d.pos = document, 0
-	c := d.peek()
+func (p *jsonBridgePlan) row(d *jsonrows.Decoder, document []byte) *JSONError {
+	d.Data, d.Pos = document, 0
+	c := d.Peek()
 	if !p.scalar && c == '{' {
-		return d.document(document)
+		return d.Document(document)
 	}
-	row := d.root.count
+	row := d.Root.Count
 	var err *JSONError
 	switch sink := p.scalarSink(d); {
 	case !p.scalar && c == 'n': // a nil row
 	case sink == nil:
-		err = d.unexpected("an object").within(scalarColumn)
+		err = jsonrows.InPath(d.Unexpected("an object"), scalarColumn)
 	default:
-		if err = d.value(sink); err != nil {
-			err = err.within(sink.node.name)
+		if err = d.Value(sink); err != nil {
+			err = jsonrows.InPath(err, sink.Node.Name)
 		}
 	}
 	if err == nil {
-		err = d.missing(&d.root, row)
+		err = d.Missing(&d.Root, row)
 	}
 	if err != nil {
-		d.root.truncate(row)
+		d.Root.Truncate(row)
 	}
 	return err
 }
 
 // scalarSink returns the sink for rows that are not objects.
-func (p *jsonBridgePlan) scalarSink(d *jsonDecoder) *jsonSink {
+func (p *jsonBridgePlan) scalarSink(d *jsonrows.Decoder) *jsonrows.Sink {
 	if p.scalar {
-		return &d.root.children[0]
+		return &d.Root.Children[0]
 	}
-	if i, ok := p.root.members[scalarColumn]; ok {
-		return &d.root.children[i]
+	if i, ok := p.root.Members[scalarColumn]; ok {
+		return &d.Root.Children[i]
 	}
 	return nil
 }
@@ -325,9 +325,9 @@ func (b *JSONRowBridge[T]) BatchToRows(batch arrow.RecordBatch) ([]T, error) {
 }
 
 // columns returns the appenders of a batch's columns.
-func (b *JSONRowBridge[T]) columns(batch arrow.RecordBatch, scalar bool) ([]jsonColumn, error) {
+func (b *JSONRowBridge[T]) columns(batch arrow.RecordBatch, scalar bool) ([]jsonrows.Column, error) {
 	destinations := newJSONDestinations(reflect.TypeFor[T]())
-	columns := make([]jsonColumn, 0, batch.NumCols())
+	columns := make([]jsonrows.Column, 0, batch.NumCols())
 	for i, field := range batch.Schema().Fields() {
 		if scalar && field.Name != scalarColumn {
 			continue
@@ -336,7 +336,7 @@ func (b *JSONRowBridge[T]) columns(batch arrow.RecordBatch, scalar bool) ([]json
 		if scalar {
 			destination = destinations.row
 		}
-		column, err := formFor(destination).column(field, batch.Column(i), len(columns) == 0)
+		column, err := formFor(destination).Column(field, batch.Column(i), len(columns) == 0)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read JSON field %s: %w", field.Name, err)
 		}
@@ -353,18 +353,18 @@ func (b *JSONRowBridge[T]) columns(batch arrow.RecordBatch, scalar bool) ([]json
 }
 
 // document appends the JSON of a row.
-func (b *JSONRowBridge[T]) document(dst []byte, batch arrow.RecordBatch, columns []jsonColumn, row int, scalar bool) ([]byte, error) {
+func (b *JSONRowBridge[T]) document(dst []byte, batch arrow.RecordBatch, columns []jsonrows.Column, row int, scalar bool) ([]byte, error) {
 	if scalar {
-		dst, err := columns[0].append(dst, row)
+		dst, err := columns[0].Append(dst, row)
 		if err != nil {
-			err = fmt.Errorf("cannot read JSON field %s: %w", columns[0].name, err)
+			err = fmt.Errorf("cannot read JSON field %s: %w", columns[0].Name, err)
 		}
 		return dst, err
 	}
 	if b.pointer && isNullRow(batch, row) {
 		return append(dst, "null"...), nil
 	}
-	dst, err := appendObject(dst, columns, row)
+	dst, err := jsonrows.AppendObject(dst, columns, row)
 	var column *ColumnError
 	if errors.As(err, &column) {
 		err = fmt.Errorf("cannot read JSON field %s: %w", column.Column, column.Cause)

@@ -14,14 +14,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/jsonrows"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
-const (
-	// jsonFieldKey is the metadata key of a text field that holds JSON.
-	jsonFieldKey = "krabka.json"
-)
+const ()
 
 var (
 	errNoRecords     = errors.New("decode called with an empty record batch")
@@ -65,11 +63,11 @@ var (
 // A JSONCodec is safe for concurrent use by multiple goroutines.
 type JSONCodec struct {
 	mem          memory.Allocator
-	root         *jsonNode
+	root         *jsonrows.Node
 	payload      *arrow.Schema
 	full         [2]*arrow.Schema // with metadata columns; the second also for tombstones
 	noTombstones bool
-	form         jsonForm
+	form         jsonrows.Form
 	key          []string
 	plan         atomic.Pointer[jsonEncodePlan]
 	perRow       atomic.Int64 // bytes of a record in the call before
@@ -99,7 +97,7 @@ func WithJSONKey(columns ...string) JSONCodecOption {
 // WithJSONEpochTimes writes dates, times of day and timestamps as numbers in
 // the unit of their column, in place of text.
 func WithJSONEpochTimes() JSONCodecOption {
-	return jsonCodecOption(func(c *JSONCodec) { c.form.epochTimes = true })
+	return jsonCodecOption(func(c *JSONCodec) { c.form.EpochTimes = true })
 }
 
 // NewJSONCodec returns a codec that decodes into the fields of schema. A nil
@@ -116,14 +114,13 @@ func NewJSONCodec(mem memory.Allocator, schema *arrow.Schema, options ...JSONCod
 	if schema == nil {
 		return c, nil
 	}
-	root := &jsonNode{kind: jsonStruct, dt: arrow.StructOf(schema.Fields()...)}
-	var err error
-	if root.children, root.members, err = newJSONNodes(schema.Fields(), false); err != nil {
+	root, err := jsonrows.NewRoot(schema.Fields(), false)
+	if err != nil {
 		return nil, err
 	}
 	c.root, c.payload = root, schema
 	c.full = [2]*arrow.Schema{withMetadataSchema(schema, false), withMetadataSchema(schema, true)}
-	c.decoders.New = func() any { return newJSONDecoder(mem, root) }
+	c.decoders.New = func() any { return jsonrows.NewDecoder(mem, root) }
 	return c, nil
 }
 
@@ -150,10 +147,10 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 	if c.root == nil {
 		return nil, errNoJSONSchema
 	}
-	d := c.decoders.Get().(*jsonDecoder)
+	d := c.decoders.Get().(*jsonrows.Decoder)
 	defer c.decoders.Put(d)
-	defer d.root.release()
-	d.root.begin(len(records))
+	defer d.Root.Release()
+	d.Root.Begin(len(records))
 	failed := failures{topic: topic, records: records}
 	full := c.full[0]
 	for i := range records {
@@ -164,20 +161,20 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 				continue
 			}
 			full = c.full[1]
-			d.tombstone()
+			d.NullRow()
 			continue
 		}
-		if err := d.document(value); err != nil {
+		if err := d.Document(value); err != nil {
 			failed.add(i, err)
 		}
 	}
 	if err := failed.err(); err != nil {
 		return nil, err
 	}
-	if d.root.overflows() {
+	if d.Root.Overflows() {
 		return nil, errBatchTooLarge
 	}
-	columns, err := d.columns()
+	columns, err := d.Columns()
 	if err != nil {
 		return nil, err
 	}
@@ -185,14 +182,6 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 	payload := array.NewRecordBatch(c.payload, columns, int64(len(records)))
 	defer payload.Release()
 	return attachMetadata(c.mem, payload, records, nil, full)
-}
-
-// tombstone adds a row for a record without a value.
-func (d *jsonDecoder) tombstone() {
-	for i := range d.root.children {
-		d.root.children[i].null()
-	}
-	d.root.valid()
 }
 
 // jsonEncodePlan is what encoding needs to know about a schema.
@@ -218,7 +207,7 @@ func (c *JSONCodec) encodePlan(schema *arrow.Schema) (*jsonEncodePlan, error) {
 			continue
 		}
 		name := metacols.Restore(field).Name
-		prefix, err := memberPrefix(name, len(plan.value) == 0)
+		prefix, err := jsonrows.MemberPrefix(name, len(plan.value) == 0)
 		if err != nil {
 			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: err}
 		}
@@ -229,7 +218,7 @@ func (c *JSONCodec) encodePlan(schema *arrow.Schema) (*jsonEncodePlan, error) {
 		if at < 0 {
 			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: ErrNoColumn}
 		}
-		prefix, err := memberPrefix(name, i == 0)
+		prefix, err := jsonrows.MemberPrefix(name, i == 0)
 		if err != nil {
 			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: err}
 		}
@@ -270,12 +259,12 @@ func (c *JSONCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, 
 		}
 		ends[2*row] = -1
 		if c.key != nil {
-			if arena, err = appendObject(arena, key, row); err != nil {
+			if arena, err = jsonrows.AppendObject(arena, key, row); err != nil {
 				return nil, err
 			}
 			ends[2*row] = len(arena)
 		}
-		if arena, err = appendObject(arena, value, row); err != nil {
+		if arena, err = jsonrows.AppendObject(arena, value, row); err != nil {
 			return nil, err
 		}
 		ends[2*row+1] = len(arena)
@@ -298,14 +287,14 @@ func (c *JSONCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, 
 }
 
 // bind returns the columns of a batch that a plan names.
-func (c *JSONCodec) bind(batch arrow.RecordBatch, fields []jsonEncodeField) ([]jsonColumn, error) {
-	columns := make([]jsonColumn, len(fields))
+func (c *JSONCodec) bind(batch arrow.RecordBatch, fields []jsonEncodeField) ([]jsonrows.Column, error) {
+	columns := make([]jsonrows.Column, len(fields))
 	for i, field := range fields {
-		values, err := c.form.appender(batch.Column(field.index), batch.Schema().Field(field.index).Metadata)
+		values, err := c.form.Appender(batch.Column(field.index), batch.Schema().Field(field.index).Metadata)
 		if err != nil {
 			return nil, &ColumnError{Column: field.name, Row: namedcols.NoRow, Cause: err}
 		}
-		columns[i] = jsonColumn{field.name, field.prefix, values}
+		columns[i] = jsonrows.Column{Name: field.name, Prefix: field.prefix, Append: values}
 	}
 	return columns, nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/jsonrows"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -138,7 +139,7 @@ func TestJSONRefusesMalformedValues(t *testing.T) {
 	person := arrow.StructOf(arrow.Field{Name: "age", Type: arrow.PrimitiveTypes.Int8})
 	cents := &arrow.Decimal128Type{Precision: 4, Scale: 2}
 	counts := arrow.MapOf(arrow.BinaryTypes.String, arrow.PrimitiveTypes.Int8)
-	deep := strings.Repeat("[", maxJSONDepth+1)
+	deep := strings.Repeat("[", jsonrows.MaxDepth+1)
 	for _, test := range []struct {
 		dt         arrow.DataType
 		json, want string
@@ -266,7 +267,7 @@ func TestJSONReportsEveryBadRecord(t *testing.T) {
 	if diff := cmp.Diff([]int{57, 80}, indexes); diff != "" {
 		t.Errorf("failed indexes mismatch (-want +got):\n%s", diff)
 	}
-	if !errors.Is(err, ErrRequiredField) || !errors.Is(err, errJSONEnd) {
+	if !errors.Is(err, ErrRequiredField) || !errors.Is(err, jsonrows.ErrEnd) {
 		t.Errorf("error %v does not wrap the causes of both records", err)
 	}
 	want := "columnar: in/2: offset 157 (record 57): unexpected end of JSON: tags[1] (at byte 23) (and 1 more records)"
@@ -293,8 +294,8 @@ func TestJSONKeepsRowsApartFromBadOnes(t *testing.T) {
 		arrow.Field{Name: "w", Type: &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}, Nullable: true},
 	)
 	codec := newTestJSONCodec(t, mem, oneField(dt))
-	d := newJSONDecoder(mem, codec.root)
-	d.root.begin(4)
+	d := jsonrows.NewDecoder(mem, codec.root)
+	d.Root.Begin(4)
 	good := `{"v":{"m":{"a":["x"],"b":null,"a":["y","z"]},"f":["AA==",null],"d":true,"w":"good"}}`
 	bad := []string{
 		`{"v":{"w":"bad","m":{"a":["x"],"a":["w",`,
@@ -303,11 +304,11 @@ func TestJSONKeepsRowsApartFromBadOnes(t *testing.T) {
 		`{"v":{"m":null,"d":true},"v":{"d":false},"v":7}`,
 	}
 	for _, document := range append([]string{good}, append(bad, good)...) {
-		if err := d.document([]byte(document)); (err == nil) != (document == good) {
+		if err := d.Document([]byte(document)); (err == nil) != (document == good) {
 			t.Fatalf("%s: error %v", document, err)
 		}
 	}
-	columns, err := d.columns()
+	columns, err := d.Columns()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +322,7 @@ func TestJSONKeepsRowsApartFromBadOnes(t *testing.T) {
 // compactTexts returns the values of a column as the JSON codec writes them.
 func compactTexts(t *testing.T, column arrow.Array) []string {
 	t.Helper()
-	appendValue, err := jsonForm{}.appender(column, arrow.Metadata{})
+	appendValue, err := jsonrows.Form{}.Appender(column, arrow.Metadata{})
 	if err != nil {
 		t.Fatal(err)
 	}

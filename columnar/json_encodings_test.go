@@ -12,6 +12,7 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/jsonrows"
 )
 
 // encodings are the types that hold values of another type.
@@ -188,15 +189,15 @@ func TestJSONRowsOfEncodingsAreApartFromBadOnes(t *testing.T) {
 func decodedApart(t *testing.T, schema *arrow.Schema, documents []string, rows int) []string {
 	t.Helper()
 	mem := arrowtest.NewAllocator(t)
-	d := newJSONDecoder(mem, newTestJSONCodec(t, mem, schema).root)
-	d.root.begin(len(documents))
+	d := jsonrows.NewDecoder(mem, newTestJSONCodec(t, mem, schema).root)
+	d.Root.Begin(len(documents))
 	read := 0
 	for _, document := range documents {
-		if err := d.document([]byte(document)); err == nil {
+		if err := d.Document([]byte(document)); err == nil {
 			read++
 		}
 	}
-	columns, err := d.columns()
+	columns, err := d.Columns()
 	if err != nil {
 		t.Fatal(err)
 	}

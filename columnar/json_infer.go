@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsonrows"
 )
 
 // jsonInference finds the columns of documents.
 type jsonInference struct {
-	jsonReader
+	jsonrows.Reader
 	fields []arrow.Field // without type while only nulls were seen
 	index  map[string]int
 	types  jsonDestinations
@@ -26,9 +28,9 @@ func inferJSONPlan(documents [][]byte, shape rowShape, row reflect.Type) (*jsonB
 	in := jsonInference{index: make(map[string]int), types: newJSONDestinations(row)}
 	objects := 0
 	for i, document := range documents {
-		in.data, in.pos = document, 0
+		in.Data, in.Pos = document, 0
 		var err *JSONError
-		switch c := in.peek(); {
+		switch c := in.Peek(); {
 		case c == '{' && shape != scalarRows:
 			objects++
 			err = in.object()
@@ -52,24 +54,24 @@ func inferJSONPlan(documents [][]byte, shape rowShape, row reflect.Type) (*jsonB
 }
 
 func (in *jsonInference) object() *JSONError {
-	in.pos++
-	for more := in.peek() != '}'; more; {
-		name, err := in.string()
+	in.Pos++
+	for more := in.Peek() != '}'; more; {
+		name, err := in.Quoted()
 		if err != nil {
 			return err
 		}
 		column := string(name)
-		if err := in.expect(':', "a colon"); err != nil {
+		if err := in.Expect(':', "a colon"); err != nil {
 			return err
 		}
 		if err := in.sample(column); err != nil {
 			return err
 		}
-		if more = in.peek() == ','; more {
-			in.pos++
+		if more = in.Peek() == ','; more {
+			in.Pos++
 		}
 	}
-	return in.expect('}', "a comma or the end of the object")
+	return in.Expect('}', "a comma or the end of the object")
 }
 
 // field returns the column of that name, a new one where there is none.
@@ -87,9 +89,9 @@ func (in *jsonInference) field(name string) *arrow.Field {
 // it is the first that is not null.
 func (in *jsonInference) sample(name string) *JSONError {
 	field := in.field(name)
-	c := in.peek()
-	start := in.pos
-	if err := in.skip(); err != nil {
+	c := in.Peek()
+	start := in.Pos
+	if err := in.Skip(); err != nil {
 		return err
 	}
 	if field.Type != nil || c == 'n' {
@@ -97,14 +99,14 @@ func (in *jsonInference) sample(name string) *JSONError {
 	}
 	switch c {
 	case '{', '[':
-		field.Metadata = arrow.NewMetadata([]string{jsonFieldKey}, []string{"true"})
+		field.Metadata = arrow.NewMetadata([]string{jsonrows.TextKey}, []string{"true"})
 		field.Type = arrow.BinaryTypes.String
 	case '"':
 		field.Type = arrow.BinaryTypes.String
 	case 't', 'f':
 		field.Type = arrow.FixedWidthTypes.Boolean
 	default:
-		field.Type = numberType(in.data[start:in.pos])
+		field.Type = numberType(in.Data[start:in.Pos])
 		if in.types.isFloat(name) {
 			field.Type = arrow.PrimitiveTypes.Float64
 		}
@@ -119,8 +121,8 @@ func numberType(text []byte) arrow.DataType {
 			return arrow.PrimitiveTypes.Float64
 		}
 	}
-	var r jsonReader
-	if d := r.decimal(text); !d.Negative {
+	var r jsonrows.Reader
+	if d := r.Decimal(text); !d.Negative {
 		if v, err := d.Unsigned(); err == nil && v > math.MaxInt64 {
 			return arrow.PrimitiveTypes.Uint64
 		}
@@ -185,29 +187,29 @@ func (d jsonDestinations) isFloat(name string) bool {
 }
 
 // formFor returns the form in which decimals and times are read into a type.
-func formFor(t reflect.Type) jsonForm {
+func formFor(t reflect.Type) jsonrows.Form {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if t == nil {
-		return jsonForm{}
+		return jsonrows.Form{}
 	}
 	if t == reflect.TypeFor[json.Number]() {
-		return jsonForm{epochTimes: true}
+		return jsonrows.Form{EpochTimes: true}
 	}
 	if t == reflect.TypeFor[time.Time]() {
-		return jsonForm{}
+		return jsonrows.Form{}
 	}
 	pointer := reflect.PointerTo(t)
 	if pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) && !pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) {
-		return jsonForm{decimalText: true}
+		return jsonrows.Form{TextDecimals: true}
 	}
 	switch t.Kind() {
 	case reflect.String, reflect.Interface:
-		return jsonForm{decimalText: true}
+		return jsonrows.Form{TextDecimals: true}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
 		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64:
-		return jsonForm{epochTimes: true}
+		return jsonrows.Form{EpochTimes: true}
 	}
-	return jsonForm{}
+	return jsonrows.Form{}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/jsonrows"
 )
 
 // jsonBinaryKey is the metadata key of a binary field that is base64 in JSON.
@@ -51,20 +53,20 @@ func SchemaFromJSONSchema(jsonSchema string) (*arrow.Schema, error) {
 
 // jsonSchemaDocument is a JSON Schema, in which references are resolved.
 type jsonSchemaDocument struct {
-	root  *jsonValue
+	root  *jsonrows.Tree
 	steps int // parts that were looked at
 }
 
 func parseJSONSchema(text string) (*jsonSchemaDocument, error) {
-	r := jsonReader{data: []byte(text)}
-	root, err := r.value(0)
+	r := jsonrows.Reader{Data: []byte(text)}
+	root, err := r.Tree(0)
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("invalid JSON Schema: %w", err)
 	}
-	if root.kind != jsonObjectValue {
+	if root.Kind != jsonrows.ObjectTree {
 		return nil, errors.New("invalid JSON Schema: it is not an object")
 	}
 	return &jsonSchemaDocument{root: root}, nil
@@ -76,24 +78,24 @@ func (d *jsonSchemaDocument) object() (*arrow.Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	properties := root.member("properties")
-	if properties == nil || properties.kind != jsonObjectValue {
+	properties := root.Member("properties")
+	if properties == nil || properties.Kind != jsonrows.ObjectTree {
 		return nil, errNoProperties
 	}
 	required := make(map[string]bool)
-	if names := root.member("required"); names != nil && names.kind == jsonArrayValue {
-		for _, name := range names.items {
-			if name.kind == jsonTextValue {
-				required[name.text] = true
+	if names := root.Member("required"); names != nil && names.Kind == jsonrows.ArrayTree {
+		for _, name := range names.Items {
+			if name.Kind == jsonrows.TextTree {
+				required[name.Text] = true
 			}
 		}
 	}
-	fields := make([]arrow.Field, len(properties.names))
-	for i, name := range properties.names {
-		if properties.items[i].kind != jsonObjectValue {
+	fields := make([]arrow.Field, len(properties.Names))
+	for i, name := range properties.Names {
+		if properties.Items[i].Kind != jsonrows.ObjectTree {
 			return nil, fmt.Errorf("invalid JSON Schema property %s", name)
 		}
-		if fields[i], err = d.field(name, properties.items[i]); err != nil {
+		if fields[i], err = d.field(name, properties.Items[i]); err != nil {
 			return nil, err
 		}
 		fields[i].Nullable = fields[i].Nullable || !required[name]
@@ -112,7 +114,7 @@ func (d *jsonSchemaDocument) scalar() (*arrow.Schema, error) {
 
 // field returns the field that a schema describes. It is nullable where the
 // schema admits null.
-func (d *jsonSchemaDocument) field(name string, schema *jsonValue) (arrow.Field, error) {
+func (d *jsonSchemaDocument) field(name string, schema *jsonrows.Tree) (arrow.Field, error) {
 	field := arrow.Field{Name: name}
 	kind, nullable, encoding, err := d.describe(schema, 0)
 	if err != nil {
@@ -128,7 +130,7 @@ func (d *jsonSchemaDocument) field(name string, schema *jsonValue) (arrow.Field,
 		field.Type = arrow.FixedWidthTypes.Boolean
 	case "object", "array":
 		field.Type = arrow.BinaryTypes.String
-		field.Metadata = arrow.NewMetadata([]string{jsonFieldKey}, []string{"true"})
+		field.Metadata = arrow.NewMetadata([]string{jsonrows.TextKey}, []string{"true"})
 	default:
 		field.Type = arrow.BinaryTypes.String
 		if encoding == "base64" {
@@ -141,41 +143,41 @@ func (d *jsonSchemaDocument) field(name string, schema *jsonValue) (arrow.Field,
 
 // describe returns the type of a schema, which may be empty, whether it admits
 // null, and the encoding of its text.
-func (d *jsonSchemaDocument) describe(schema *jsonValue, hops int) (kind string, nullable bool, encoding string, err error) {
+func (d *jsonSchemaDocument) describe(schema *jsonrows.Tree, hops int) (kind string, nullable bool, encoding string, err error) {
 	if d.steps++; d.steps > maxJSONSchemaSteps {
 		return "", false, "", errJSONSchemaSize
 	}
 	if schema, err = d.resolve(schema); err != nil {
 		return "", false, "", err
 	}
-	if text := schema.member("contentEncoding"); text != nil {
-		encoding = text.text
+	if text := schema.Member("contentEncoding"); text != nil {
+		encoding = text.Text
 	}
-	switch named := schema.member("type"); {
+	switch named := schema.Member("type"); {
 	case named == nil:
-	case named.kind == jsonTextValue:
-		return named.text, named.text == "null", encoding, nil
-	case named.kind == jsonArrayValue:
-		for _, one := range named.items {
-			if one.kind != jsonTextValue {
+	case named.Kind == jsonrows.TextTree:
+		return named.Text, named.Text == "null", encoding, nil
+	case named.Kind == jsonrows.ArrayTree:
+		for _, one := range named.Items {
+			if one.Kind != jsonrows.TextTree {
 				continue
 			}
-			if one.text == "null" {
+			if one.Text == "null" {
 				nullable = true
 			} else if kind == "" {
-				kind = one.text
+				kind = one.Text
 			}
 		}
 		return kind, nullable, encoding, nil
 	}
 	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
-		parts := schema.member(word)
-		if parts == nil || parts.kind != jsonArrayValue || hops == maxJSONSchemaHops {
+		parts := schema.Member(word)
+		if parts == nil || parts.Kind != jsonrows.ArrayTree || hops == maxJSONSchemaHops {
 			continue
 		}
 		agreed, first := true, true
-		for _, part := range parts.items {
-			if part.kind != jsonObjectValue {
+		for _, part := range parts.Items {
+			if part.Kind != jsonrows.ObjectTree {
 				continue
 			}
 			one, null, partEncoding, err := d.describe(part, hops+1)
@@ -200,25 +202,25 @@ func (d *jsonSchemaDocument) describe(schema *jsonValue, hops int) (kind string,
 }
 
 // resolve follows references within the document.
-func (d *jsonSchemaDocument) resolve(schema *jsonValue) (*jsonValue, error) {
+func (d *jsonSchemaDocument) resolve(schema *jsonrows.Tree) (*jsonrows.Tree, error) {
 	for range maxJSONSchemaHops {
-		reference := schema.member("$ref")
-		if reference == nil || reference.kind != jsonTextValue {
+		reference := schema.Member("$ref")
+		if reference == nil || reference.Kind != jsonrows.TextTree {
 			return schema, nil
 		}
-		pointer, local := strings.CutPrefix(reference.text, "#")
+		pointer, local := strings.CutPrefix(reference.Text, "#")
 		if !local || pointer != "" && pointer[0] != '/' {
 			return schema, nil
 		}
-		if schema = d.find(pointer); schema == nil || schema.kind != jsonObjectValue {
-			return nil, fmt.Errorf("unresolved JSON Schema reference %s", reference.text)
+		if schema = d.find(pointer); schema == nil || schema.Kind != jsonrows.ObjectTree {
+			return nil, fmt.Errorf("unresolved JSON Schema reference %s", reference.Text)
 		}
 	}
-	return nil, fmt.Errorf("unresolved JSON Schema reference %s", schema.member("$ref").text)
+	return nil, fmt.Errorf("unresolved JSON Schema reference %s", schema.Member("$ref").Text)
 }
 
 // find returns what a JSON pointer leads to, or nil.
-func (d *jsonSchemaDocument) find(pointer string) *jsonValue {
+func (d *jsonSchemaDocument) find(pointer string) *jsonrows.Tree {
 	value := d.root
 	if pointer == "" {
 		return value
@@ -228,13 +230,13 @@ func (d *jsonSchemaDocument) find(pointer string) *jsonValue {
 			step = plain
 		}
 		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
-		if value.kind == jsonArrayValue {
+		if value.Kind == jsonrows.ArrayTree {
 			index, err := strconv.Atoi(step)
-			if err != nil || index < 0 || index >= len(value.items) {
+			if err != nil || index < 0 || index >= len(value.Items) {
 				return nil
 			}
-			value = value.items[index]
-		} else if value = value.member(step); value == nil {
+			value = value.Items[index]
+		} else if value = value.Member(step); value == nil {
 			return nil
 		}
 	}

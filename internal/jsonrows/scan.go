@@ -1,42 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package jsonrows
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
-// maxJSONDepth is how deep objects and arrays may nest.
-const maxJSONDepth = 256
+// MaxDepth is how deep objects and arrays may nest.
+const MaxDepth = 256
 
-// ErrRequiredField is the cause of a [JSONError] for a null or missing member
+// ErrRequiredField is the cause of an [Error] for a null or missing member
 // of a column that is not nullable.
 var ErrRequiredField = errors.New("required JSON field is null")
 
 var (
-	errJSONEnd       = errors.New("unexpected end of JSON")
-	errJSONDepth     = fmt.Errorf("JSON is nested deeper than %d levels", maxJSONDepth)
-	errJSONTrailing  = errors.New("unexpected bytes behind the JSON value")
-	errJSONUTF8      = errors.New("invalid UTF-8 in JSON text")
-	errJSONControl   = errors.New("unescaped control character in JSON text")
-	errJSONEscape    = errors.New("invalid escape in JSON text")
-	errJSONSurrogate = errors.New("unpaired surrogate in JSON text")
-	errJSONNumber    = errors.New("invalid JSON number")
+	// ErrEnd says that a document is cut short.
+	ErrEnd       = errors.New("unexpected end of JSON")
+	errDepth     = fmt.Errorf("JSON is nested deeper than %d levels", MaxDepth)
+	errTrailing  = errors.New("unexpected bytes behind the JSON value")
+	errUTF8      = errors.New("invalid UTF-8 in JSON text")
+	errControl   = errors.New("unescaped control character in JSON text")
+	errEscape    = errors.New("invalid escape in JSON text")
+	errSurrogate = errors.New("unpaired surrogate in JSON text")
+	errNumber    = errors.New("invalid JSON number")
 )
 
-// JSONError says what is wrong with a JSON document and where.
-type JSONError struct {
+// Error says what is wrong with a JSON document and where.
+type Error struct {
 	Path   string // such as "lines[2].sku"; empty for the document itself
 	Offset int    // in bytes
 	Cause  error
 }
 
-func (e *JSONError) Error() string {
+func (e *Error) Error() string {
 	if e.Path == "" {
 		return fmt.Sprintf("%v (at byte %d)", e.Cause, e.Offset)
 	}
@@ -44,10 +47,12 @@ func (e *JSONError) Error() string {
 }
 
 // Unwrap returns what is wrong.
-func (e *JSONError) Unwrap() error { return e.Cause }
+func (e *Error) Unwrap() error { return e.Cause }
 
-// within puts a member or index in front of the path.
-func (e *JSONError) within(step string) *JSONError {
+// InPath puts a member or index in front of the path of err, which it returns.
+func InPath(err *Error, step string) *Error { return err.within(step) }
+
+func (e *Error) within(step string) *Error {
 	switch {
 	case e.Path == "":
 		e.Path = step
@@ -59,59 +64,60 @@ func (e *JSONError) within(step string) *JSONError {
 	return e
 }
 
-// jsonReader is a strict single-pass scanner over one document.
-type jsonReader struct {
-	data    []byte
-	pos     int
+// Reader is a strict single-pass scanner over one document.
+type Reader struct {
+	Data []byte // the document
+	Pos  int    // of the next byte
+
 	scratch []byte // unescaped text, valid until the next text
 	digits  []byte // of the last decimal
 }
 
-func (r *jsonReader) fail(cause error) *JSONError {
-	return &JSONError{Offset: min(r.pos, len(r.data)), Cause: cause}
+func (r *Reader) fail(cause error) *Error {
+	return &Error{Offset: min(r.Pos, len(r.Data)), Cause: cause}
 }
 
-func (r *jsonReader) failAt(pos int, cause error) *JSONError {
-	r.pos = pos
+func (r *Reader) failAt(pos int, cause error) *Error {
+	r.Pos = pos
 	return r.fail(cause)
 }
 
-// unexpected reports the byte at the current position, or the end.
-func (r *jsonReader) unexpected(want string) *JSONError {
-	if r.pos >= len(r.data) {
-		return r.fail(errJSONEnd)
+// Unexpected reports the byte at the current position, or the end.
+func (r *Reader) Unexpected(want string) *Error {
+	if r.Pos >= len(r.Data) {
+		return r.fail(ErrEnd)
 	}
-	return r.fail(fmt.Errorf("found %q in place of %s", r.data[r.pos], want))
+	return r.fail(fmt.Errorf("found %q in place of %s", r.Data[r.Pos], want))
 }
 
-// peek skips white space and returns the next byte, or 0 at the end.
-func (r *jsonReader) peek() byte {
-	for r.pos < len(r.data) {
-		c := r.data[r.pos]
+// Peek skips white space and returns the next byte, or 0 at the end.
+func (r *Reader) Peek() byte {
+	for r.Pos < len(r.Data) {
+		c := r.Data[r.Pos]
 		if c > ' ' {
 			return c
 		}
 		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
 			return c
 		}
-		r.pos++
+		r.Pos++
 	}
 	return 0
 }
 
-// expect skips white space and then the byte c.
-func (r *jsonReader) expect(c byte, want string) *JSONError {
-	if r.peek() != c {
-		return r.unexpected(want)
+// Expect skips white space and then the byte c.
+func (r *Reader) Expect(c byte, want string) *Error {
+	if r.Peek() != c {
+		return r.Unexpected(want)
 	}
-	r.pos++
+	r.Pos++
 	return nil
 }
 
-// end checks that nothing but white space follows.
-func (r *jsonReader) end() *JSONError {
-	if r.peek(); r.pos < len(r.data) {
-		return r.fail(errJSONTrailing)
+// End checks that nothing but white space follows.
+func (r *Reader) End() *Error {
+	if r.Peek(); r.Pos < len(r.Data) {
+		return r.fail(errTrailing)
 	}
 	return nil
 }
@@ -130,19 +136,19 @@ func textBreak(w uint64) uint64 {
 	return ((quote-everyByte)&^quote | (slash-everyByte)&^slash | (w-everyByte*' ')&^w | w) & highBits
 }
 
-// text scans a text whose opening quote is behind the current position. It
+// Text scans a text whose opening quote is behind the current position. It
 // returns the range of its raw bytes; escaped says that these need unescape.
-func (r *jsonReader) text() (start, end int, escaped bool, err *JSONError) {
-	data := r.data
-	pos := r.pos
+func (r *Reader) text() (start, end int, escaped bool, err *Error) {
+	data := r.Data
+	pos := r.Pos
 	start = pos
 	for {
 		if pos = plainEnd(data, pos); pos >= len(data) {
-			return 0, 0, false, r.failAt(pos, errJSONEnd)
+			return 0, 0, false, r.failAt(pos, ErrEnd)
 		}
 		switch c := data[pos]; {
 		case c == '"':
-			r.pos = pos + 1
+			r.Pos = pos + 1
 			return start, pos, escaped, nil
 		case c == '\\':
 			escaped = true
@@ -152,12 +158,12 @@ func (r *jsonReader) text() (start, end int, escaped bool, err *JSONError) {
 			}
 			pos += size
 		case c < ' ':
-			return 0, 0, false, r.failAt(pos, errJSONControl)
+			return 0, 0, false, r.failAt(pos, errControl)
 		default:
 			for pos < len(data) && data[pos] >= utf8.RuneSelf {
 				c, size := utf8.DecodeRune(data[pos:])
 				if c == utf8.RuneError && size == 1 {
-					return 0, 0, false, r.failAt(pos, errJSONUTF8)
+					return 0, 0, false, r.failAt(pos, errUTF8)
 				}
 				pos += size
 			}
@@ -169,7 +175,7 @@ func (r *jsonReader) text() (start, end int, escaped bool, err *JSONError) {
 // surrogate pair.
 func decodeEscape(data []byte) (c rune, size int, cause error) {
 	if len(data) < 2 {
-		return 0, 0, errJSONEnd
+		return 0, 0, ErrEnd
 	}
 	switch data[1] {
 	case '"', '\\', '/':
@@ -187,7 +193,7 @@ func decodeEscape(data []byte) (c rune, size int, cause error) {
 	case 'u':
 		unit, ok := hexUnit(data)
 		if !ok {
-			return 0, 0, errJSONEscape
+			return 0, 0, errEscape
 		}
 		if !utf16.IsSurrogate(unit) {
 			return unit, 6, nil
@@ -196,9 +202,9 @@ func decodeEscape(data []byte) (c rune, size int, cause error) {
 		if pair := utf16.DecodeRune(unit, low); ok && pair != utf8.RuneError {
 			return pair, 12, nil
 		}
-		return 0, 0, errJSONSurrogate
+		return 0, 0, errSurrogate
 	}
-	return 0, 0, errJSONEscape
+	return 0, 0, errEscape
 }
 
 // hexUnit reads an escape of the form \uXXXX.
@@ -241,44 +247,44 @@ func unescape(dst, raw []byte) []byte {
 	return dst
 }
 
-// string reads a text. The result is valid until the next one.
-func (r *jsonReader) string() ([]byte, *JSONError) {
-	if err := r.expect('"', "a text"); err != nil {
+// Quoted reads a text. The result is valid until the next one.
+func (r *Reader) Quoted() ([]byte, *Error) {
+	if err := r.Expect('"', "a text"); err != nil {
 		return nil, err
 	}
 	start, end, escaped, err := r.text()
 	if err != nil || !escaped {
-		return r.data[start:end], err
+		return r.Data[start:end], err
 	}
-	r.scratch = unescape(r.scratch[:0], r.data[start:end])
+	r.scratch = unescape(r.scratch[:0], r.Data[start:end])
 	return r.scratch, nil
 }
 
 // literal skips the rest of null, true or false.
-func (r *jsonReader) literal(word string) *JSONError {
-	end := r.pos + len(word)
-	if end > len(r.data) || string(r.data[r.pos:end]) != word {
-		return r.unexpected("a value")
+func (r *Reader) literal(word string) *Error {
+	end := r.Pos + len(word)
+	if end > len(r.Data) || string(r.Data[r.Pos:end]) != word {
+		return r.Unexpected("a value")
 	}
-	r.pos = end
+	r.Pos = end
 	return nil
 }
 
 // number skips a number.
-func (r *jsonReader) number() *JSONError {
-	data, pos := r.data, r.pos
+func (r *Reader) number() *Error {
+	data, pos := r.Data, r.Pos
 	if pos < len(data) && data[pos] == '-' {
 		pos++
 	}
 	first := pos
 	pos = numtext.SkipDigits(data, pos)
 	if pos == first || data[first] == '0' && pos > first+1 {
-		return r.failAt(first, errJSONNumber)
+		return r.failAt(first, errNumber)
 	}
 	if pos < len(data) && data[pos] == '.' {
 		first = pos + 1
 		if pos = numtext.SkipDigits(data, first); pos == first {
-			return r.failAt(pos, errJSONNumber)
+			return r.failAt(pos, errNumber)
 		}
 	}
 	if pos < len(data) && data[pos]|0x20 == 'e' {
@@ -288,26 +294,26 @@ func (r *jsonReader) number() *JSONError {
 		}
 		first = pos
 		if pos = numtext.SkipDigits(data, first); pos == first {
-			return r.failAt(pos, errJSONNumber)
+			return r.failAt(pos, errNumber)
 		}
 	}
-	r.pos = pos
+	r.Pos = pos
 	return nil
 }
 
-// skip skips any value.
-func (r *jsonReader) skip() *JSONError {
-	c := r.peek()
+// Skip skips any value.
+func (r *Reader) Skip() *Error {
+	c := r.Peek()
 	if c == '{' || c == '[' {
 		return r.skipNested()
 	}
 	return r.skipScalar(c)
 }
 
-func (r *jsonReader) skipScalar(c byte) *JSONError {
+func (r *Reader) skipScalar(c byte) *Error {
 	switch c {
 	case '"':
-		r.pos++
+		r.Pos++
 		_, _, _, err := r.text()
 		return err
 	case 't':
@@ -319,22 +325,22 @@ func (r *jsonReader) skipScalar(c byte) *JSONError {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return r.number()
 	}
-	return r.unexpected("a value")
+	return r.Unexpected("a value")
 }
 
 // skipNested skips an object or array, without recursion.
-func (r *jsonReader) skipNested() *JSONError {
-	var objects [maxJSONDepth / 64]uint64 // whether the container at each depth is an object
+func (r *Reader) skipNested() *Error {
+	var objects [MaxDepth / 64]uint64 // whether the container at each depth is an object
 	depth := 0
 	inObject := false
 	for {
 		// At a value.
-		c := r.peek()
+		c := r.Peek()
 		if c == '{' || c == '[' {
-			if depth == maxJSONDepth {
-				return r.fail(errJSONDepth)
+			if depth == MaxDepth {
+				return r.fail(errDepth)
 			}
-			r.pos++
+			r.Pos++
 			inObject = c == '{'
 			mark := uint64(1) << (depth % 64)
 			objects[depth/64] &^= mark
@@ -342,7 +348,7 @@ func (r *jsonReader) skipNested() *JSONError {
 				objects[depth/64] |= mark
 			}
 			depth++
-			if r.peek() != c+2 { // neither {} nor []
+			if r.Peek() != c+2 { // neither {} nor []
 				if inObject {
 					if err := r.skipName(); err != nil {
 						return err
@@ -358,9 +364,9 @@ func (r *jsonReader) skipNested() *JSONError {
 			if depth == 0 {
 				return nil
 			}
-			c := r.peek()
+			c := r.Peek()
 			if c == ',' {
-				r.pos++
+				r.Pos++
 				if inObject {
 					if err := r.skipName(); err != nil {
 						return err
@@ -369,9 +375,9 @@ func (r *jsonReader) skipNested() *JSONError {
 				break
 			}
 			if inObject && c != '}' || !inObject && c != ']' {
-				return r.unexpected("a comma or the end of the list or object")
+				return r.Unexpected("a comma or the end of the list or object")
 			}
-			r.pos++
+			r.Pos++
 			if depth--; depth > 0 {
 				inObject = objects[(depth-1)/64]>>((depth-1)%64)&1 != 0
 			}
@@ -380,12 +386,27 @@ func (r *jsonReader) skipNested() *JSONError {
 }
 
 // skipName skips a member's name and the colon behind it.
-func (r *jsonReader) skipName() *JSONError {
-	if err := r.expect('"', "a member name"); err != nil {
+func (r *Reader) skipName() *Error {
+	if err := r.Expect('"', "a member name"); err != nil {
 		return err
 	}
 	if _, _, _, err := r.text(); err != nil {
 		return err
 	}
-	return r.expect(':', "a colon")
+	return r.Expect(':', "a colon")
+}
+
+// plainEnd returns where a run of plain text that starts at pos ends: at a
+// quote, a backslash, a control character, a byte beyond ASCII or the end.
+func plainEnd(data []byte, pos int) int {
+	for pos+8 <= len(data) {
+		if found := textBreak(binary.LittleEndian.Uint64(data[pos:])); found != 0 {
+			return pos + bits.TrailingZeros64(found)>>3
+		}
+		pos += 8
+	}
+	for pos < len(data) && data[pos] >= ' ' && data[pos] < utf8.RuneSelf && data[pos] != '"' && data[pos] != '\\' {
+		pos++
+	}
+	return pos
 }

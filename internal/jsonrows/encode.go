@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package jsonrows
 
 import (
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"strconv"
 	"unicode/utf8"
 	"unsafe"
@@ -25,8 +23,8 @@ var (
 	errNotJSON  = errors.New("text is not valid JSON")
 )
 
-// jsonAppender appends the JSON form of the value at a row.
-type jsonAppender func(dst []byte, row int) ([]byte, error)
+// Appender appends the JSON form of the value at a row.
+type Appender func(dst []byte, row int) ([]byte, error)
 
 // binaryArray is an array of any binary type.
 type binaryArray interface {
@@ -34,14 +32,14 @@ type binaryArray interface {
 	Value(row int) []byte
 }
 
-// jsonForm tells how times and decimals are written.
-type jsonForm struct {
-	epochTimes  bool // as numbers in the column's unit
-	decimalText bool // decimals as text
+// Form tells how times and decimals are written.
+type Form struct {
+	EpochTimes   bool // as numbers in the column's unit
+	TextDecimals bool // decimals as text
 }
 
-// appender returns the appender of a column.
-func (f jsonForm) appender(arr arrow.Array, metadata arrow.Metadata) (jsonAppender, error) {
+// Appender returns the appender of a column.
+func (f Form) Appender(arr arrow.Array, metadata arrow.Metadata) (Appender, error) {
 	appendValue, err := f.valueAppender(arr, metadata)
 	if err != nil || arr.NullN() == 0 {
 		return appendValue, err
@@ -54,7 +52,7 @@ func (f jsonForm) appender(arr arrow.Array, metadata arrow.Metadata) (jsonAppend
 	}, nil
 }
 
-func (f jsonForm) valueAppender(arr arrow.Array, metadata arrow.Metadata) (jsonAppender, error) {
+func (f Form) valueAppender(arr arrow.Array, metadata arrow.Metadata) (Appender, error) {
 	switch arr := arr.(type) {
 	case *array.Null:
 		return func(dst []byte, _ int) ([]byte, error) { return append(dst, "null"...), nil }, nil
@@ -87,33 +85,33 @@ func (f jsonForm) valueAppender(arr arrow.Array, metadata arrow.Metadata) (jsonA
 	case *array.Float64:
 		return func(dst []byte, row int) ([]byte, error) { return appendFloat(dst, arr.Value(row), 64) }, nil
 	case array.StringLike:
-		if text, ok := metadata.GetValue(jsonFieldKey); ok && text == "true" {
+		if text, ok := metadata.GetValue(TextKey); ok && text == "true" {
 			return func(dst []byte, row int) ([]byte, error) { return appendRawJSON(dst, arr.Value(row)) }, nil
 		}
 		return func(dst []byte, row int) ([]byte, error) { return appendText(dst, arr.Value(row)) }, nil
 	case binaryArray:
 		return func(dst []byte, row int) ([]byte, error) { return appendBase64(dst, arr.Value(row)), nil }, nil
 	case *array.Decimal32, *array.Decimal64, *array.Decimal128, *array.Decimal256:
-		if f.decimalText {
+		if f.TextDecimals {
 			return quoted(decimalAppender(arr)), nil
 		}
 		return decimalAppender(arr), nil
 	case *array.Date32, *array.Date64, *array.Time32, *array.Time64, *array.Timestamp:
 		return f.timeAppender(arr)
 	case *array.Dictionary:
-		values, err := f.appender(arr.Dictionary(), metadata)
+		values, err := f.Appender(arr.Dictionary(), metadata)
 		if err != nil {
 			return nil, err
 		}
 		return func(dst []byte, row int) ([]byte, error) { return values(dst, arr.GetValueIndex(row)) }, nil
 	case *array.RunEndEncoded:
-		values, err := f.appender(arr.Values(), metadata)
+		values, err := f.Appender(arr.Values(), metadata)
 		if err != nil {
 			return nil, err
 		}
 		return func(dst []byte, row int) ([]byte, error) { return values(dst, arr.GetPhysicalIndex(row)) }, nil
 	case array.ExtensionArray:
-		return f.appender(arr.Storage(), metadata)
+		return f.Appender(arr.Storage(), metadata)
 	case *array.Map:
 		return f.mapAppender(arr)
 	case array.ListLike:
@@ -127,11 +125,11 @@ func (f jsonForm) valueAppender(arr arrow.Array, metadata arrow.Metadata) (jsonA
 	return nil, fmt.Errorf("Arrow type %s has no JSON form", arr.DataType())
 }
 
-func signedAppender[T ~int8 | ~int16 | ~int32 | ~int64](values []T) jsonAppender {
+func signedAppender[T ~int8 | ~int16 | ~int32 | ~int64](values []T) Appender {
 	return func(dst []byte, row int) ([]byte, error) { return strconv.AppendInt(dst, int64(values[row]), 10), nil }
 }
 
-func unsignedAppender[T uint8 | uint16 | uint32 | uint64](values []T) jsonAppender {
+func unsignedAppender[T uint8 | uint16 | uint32 | uint64](values []T) Appender {
 	return func(dst []byte, row int) ([]byte, error) {
 		return strconv.AppendUint(dst, uint64(values[row]), 10), nil
 	}
@@ -187,27 +185,12 @@ func appendText(dst []byte, text string) ([]byte, error) {
 	}
 }
 
-// plainEnd returns where a run of plain text that starts at pos ends: at a
-// quote, a backslash, a control character, a byte beyond ASCII or the end.
-func plainEnd(data []byte, pos int) int {
-	for pos+8 <= len(data) {
-		if found := textBreak(binary.LittleEndian.Uint64(data[pos:])); found != 0 {
-			return pos + bits.TrailingZeros64(found)>>3
-		}
-		pos += 8
-	}
-	for pos < len(data) && data[pos] >= ' ' && data[pos] < utf8.RuneSelf && data[pos] != '"' && data[pos] != '\\' {
-		pos++
-	}
-	return pos
-}
-
 // appendRawJSON appends text that is JSON already.
 func appendRawJSON(dst []byte, text string) ([]byte, error) {
-	r := jsonReader{data: unsafe.Slice(unsafe.StringData(text), len(text))}
-	err := r.skip()
+	r := Reader{Data: unsafe.Slice(unsafe.StringData(text), len(text))}
+	err := r.Skip()
 	if err == nil {
-		err = r.end()
+		err = r.End()
 	}
 	if err != nil {
 		return dst, fmt.Errorf("%w: %w", errNotJSON, err)
@@ -220,7 +203,7 @@ func appendBase64(dst, value []byte) []byte {
 	return append(dst, '"')
 }
 
-func decimalAppender(arr arrow.Array) jsonAppender {
+func decimalAppender(arr arrow.Array) Appender {
 	scale := int(arr.DataType().(arrow.DecimalType).GetScale())
 	switch arr := arr.(type) {
 	case *array.Decimal32:
@@ -274,22 +257,22 @@ func appendDecimal(dst, unscaled []byte, scale int) []byte {
 }
 
 // quoted puts quotes around what an appender appends.
-func quoted(appendTo jsonAppender) jsonAppender {
+func quoted(appendTo Appender) Appender {
 	return func(dst []byte, row int) ([]byte, error) {
 		dst, err := appendTo(append(dst, '"'), row)
 		return append(dst, '"'), err
 	}
 }
 
-func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
+func (f Form) timeAppender(arr arrow.Array) (Appender, error) {
 	switch arr := arr.(type) {
 	case *array.Date32:
-		if f.epochTimes {
+		if f.EpochTimes {
 			return signedAppender(arr.Date32Values()), nil
 		}
 		return quoted(func(dst []byte, row int) ([]byte, error) { return numtext.AppendDate(dst, int64(arr.Value(row))) }), nil
 	case *array.Date64:
-		if f.epochTimes {
+		if f.EpochTimes {
 			return signedAppender(arr.Date64Values()), nil
 		}
 		return quoted(func(dst []byte, row int) ([]byte, error) {
@@ -300,7 +283,7 @@ func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
 			return numtext.AppendDate(dst, days)
 		}), nil
 	case *array.Time32:
-		if f.epochTimes {
+		if f.EpochTimes {
 			return signedAppender(arr.Time32Values()), nil
 		}
 		unit := numtext.UnitOf(arr.DataType().(*arrow.Time32Type).Unit.Multiplier())
@@ -308,7 +291,7 @@ func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
 			return numtext.AppendClock(dst, int64(arr.Value(row)), unit)
 		}), nil
 	case *array.Time64:
-		if f.epochTimes {
+		if f.EpochTimes {
 			return signedAppender(arr.Time64Values()), nil
 		}
 		unit := numtext.UnitOf(arr.DataType().(*arrow.Time64Type).Unit.Multiplier())
@@ -317,7 +300,7 @@ func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
 		}), nil
 	}
 	times := arr.(*array.Timestamp)
-	if f.epochTimes {
+	if f.EpochTimes {
 		return signedAppender(times.TimestampValues()), nil
 	}
 	unit := numtext.UnitOf(arr.DataType().(*arrow.TimestampType).Unit.Multiplier())
@@ -326,9 +309,9 @@ func (f jsonForm) timeAppender(arr arrow.Array) (jsonAppender, error) {
 	}), nil
 }
 
-func (f jsonForm) listAppender(arr array.ListLike) (jsonAppender, error) {
+func (f Form) listAppender(arr array.ListLike) (Appender, error) {
 	elem := arr.DataType().(arrow.ListLikeType).ElemField()
-	values, err := f.appender(arr.ListValues(), elem.Metadata)
+	values, err := f.Appender(arr.ListValues(), elem.Metadata)
 	if err != nil {
 		return nil, err
 	}
@@ -348,39 +331,41 @@ func (f jsonForm) listAppender(arr array.ListLike) (jsonAppender, error) {
 	}, nil
 }
 
-func (f jsonForm) structAppender(arr *array.Struct) (jsonAppender, error) {
-	columns := make([]jsonColumn, arr.NumField())
+func (f Form) structAppender(arr *array.Struct) (Appender, error) {
+	columns := make([]Column, arr.NumField())
 	for i, field := range arr.DataType().(*arrow.StructType).Fields() {
 		var err error
-		if columns[i], err = f.column(field, arr.Field(i), i == 0); err != nil {
+		if columns[i], err = f.Column(field, arr.Field(i), i == 0); err != nil {
 			return nil, err
 		}
 	}
-	return func(dst []byte, row int) ([]byte, error) { return appendObject(dst, columns, row) }, nil
+	return func(dst []byte, row int) ([]byte, error) { return AppendObject(dst, columns, row) }, nil
 }
 
-// jsonColumn is a member of an object: a column with what stands in front of
+// Column is a member of an object: a column with what stands in front of
 // its values.
-type jsonColumn struct {
-	name   string
-	prefix []byte
-	append jsonAppender
+type Column struct {
+	Name   string
+	Prefix []byte   // the name with what precedes and follows it
+	Append Appender // of the values
 }
 
-func (f jsonForm) column(field arrow.Field, arr arrow.Array, first bool) (jsonColumn, error) {
-	values, err := f.appender(arr, field.Metadata)
+// Column returns the column of a field, which is the first member of its object or
+// a further one.
+func (f Form) Column(field arrow.Field, arr arrow.Array, first bool) (Column, error) {
+	values, err := f.Appender(arr, field.Metadata)
 	if err != nil {
-		return jsonColumn{}, &ColumnError{Column: field.Name, Row: namedcols.NoRow, Cause: err}
+		return Column{}, &namedcols.Error{Column: field.Name, Row: namedcols.NoRow, Cause: err}
 	}
-	prefix, err := memberPrefix(field.Name, first)
+	prefix, err := MemberPrefix(field.Name, first)
 	if err != nil {
-		return jsonColumn{}, &ColumnError{Column: field.Name, Row: namedcols.NoRow, Cause: err}
+		return Column{}, &namedcols.Error{Column: field.Name, Row: namedcols.NoRow, Cause: err}
 	}
-	return jsonColumn{field.Name, prefix, values}, nil
+	return Column{field.Name, prefix, values}, nil
 }
 
-// memberPrefix returns a member name with what precedes and follows it.
-func memberPrefix(name string, first bool) ([]byte, error) {
+// MemberPrefix returns a member name with what precedes and follows it.
+func MemberPrefix(name string, first bool) ([]byte, error) {
 	var prefix []byte
 	if !first {
 		prefix = append(prefix, ',')
@@ -389,25 +374,26 @@ func memberPrefix(name string, first bool) ([]byte, error) {
 	return append(prefix, ':'), err
 }
 
-func appendObject(dst []byte, columns []jsonColumn, row int) ([]byte, error) {
+// AppendObject appends the object of a row.
+func AppendObject(dst []byte, columns []Column, row int) ([]byte, error) {
 	dst = append(dst, '{')
 	for i := range columns {
 		var err error
-		if dst, err = columns[i].append(append(dst, columns[i].prefix...), row); err != nil {
-			return dst, &ColumnError{Column: columns[i].name, Row: row, Cause: err}
+		if dst, err = columns[i].Append(append(dst, columns[i].Prefix...), row); err != nil {
+			return dst, &namedcols.Error{Column: columns[i].Name, Row: row, Cause: err}
 		}
 	}
 	return append(dst, '}'), nil
 }
 
-func (f jsonForm) mapAppender(arr *array.Map) (jsonAppender, error) {
-	var keys jsonAppender
+func (f Form) mapAppender(arr *array.Map) (Appender, error) {
+	var keys Appender
 	var err error
 	switch arr.Keys().(type) {
 	case array.StringLike:
 		keys, err = f.valueAppender(arr.Keys(), arrow.Metadata{})
 	case *array.Int8, *array.Int16, *array.Int32, *array.Int64, *array.Uint8, *array.Uint16, *array.Uint32, *array.Uint64:
-		var numbers jsonAppender
+		var numbers Appender
 		numbers, err = f.valueAppender(arr.Keys(), arrow.Metadata{})
 		keys = quoted(numbers)
 	default:
@@ -417,7 +403,7 @@ func (f jsonForm) mapAppender(arr *array.Map) (jsonAppender, error) {
 	if err != nil {
 		return nil, err
 	}
-	items, err := f.appender(arr.Items(), arr.DataType().(*arrow.MapType).ItemField().Metadata)
+	items, err := f.Appender(arr.Items(), arr.DataType().(*arrow.MapType).ItemField().Metadata)
 	if err != nil {
 		return nil, err
 	}
@@ -440,12 +426,12 @@ func (f jsonForm) mapAppender(arr *array.Map) (jsonAppender, error) {
 	}, nil
 }
 
-func (f jsonForm) unionAppender(arr array.Union) (jsonAppender, error) {
+func (f Form) unionAppender(arr array.Union) (Appender, error) {
 	fields := arr.UnionType().Fields()
-	members := make([]jsonAppender, len(fields))
+	members := make([]Appender, len(fields))
 	for i := range members {
 		var err error
-		if members[i], err = f.appender(arr.Field(i), fields[i].Metadata); err != nil {
+		if members[i], err = f.Appender(arr.Field(i), fields[i].Metadata); err != nil {
 			return nil, err
 		}
 	}

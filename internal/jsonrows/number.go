@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package jsonrows
 
 import (
 	"errors"
@@ -11,16 +11,16 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
-var errJSONNegative = errors.New("number is negative")
+var errNegative = errors.New("number is negative")
 
-func errJSONRange(dt fmt.Stringer) error {
+func errRange(dt fmt.Stringer) error {
 	return fmt.Errorf("number overflows %s", dt)
 }
 
 // integer reads a number with an integral value whose magnitude is at most
 // limit, or limit+1 where it is negative and signed.
-func (r *jsonReader) integer(dt fmt.Stringer, limit uint64, signed bool) (uint64, *JSONError) {
-	data, pos := r.data, r.pos
+func (r *Reader) integer(dt fmt.Stringer, limit uint64, signed bool) (uint64, *Error) {
+	data, pos := r.Data, r.Pos
 	negative := pos < len(data) && data[pos] == '-'
 	if negative {
 		pos++
@@ -37,38 +37,38 @@ func (r *jsonReader) integer(dt fmt.Stringer, limit uint64, signed bool) (uint64
 	}
 	count := pos - start
 	if count == 0 || count > 1 && data[start] == '0' {
-		return 0, r.failAt(start, errJSONNumber)
+		return 0, r.failAt(start, errNumber)
 	}
 	if count > 19 || pos < len(data) && (data[pos] == '.' || data[pos]|0x20 == 'e') {
 		// Many digits, a fraction or an exponent.
-		var err *JSONError
+		var err *Error
 		if v, err = r.exactInteger(dt); err != nil {
 			return 0, err
 		}
-		pos, r.pos = r.pos, start
+		pos, r.Pos = r.Pos, start
 	}
 	if negative {
 		if !signed && v != 0 {
-			return 0, r.fail(errJSONNegative)
+			return 0, r.fail(errNegative)
 		}
 		if v > limit+1 {
-			return 0, r.fail(errJSONRange(dt))
+			return 0, r.fail(errRange(dt))
 		}
 		v = -v
 	} else if v > limit {
-		return 0, r.fail(errJSONRange(dt))
+		return 0, r.fail(errRange(dt))
 	}
-	r.pos = pos
+	r.Pos = pos
 	return v, nil
 }
 
 // exactInteger reads the magnitude of a number in any notation.
-func (r *jsonReader) exactInteger(dt fmt.Stringer) (uint64, *JSONError) {
-	start := r.pos
+func (r *Reader) exactInteger(dt fmt.Stringer) (uint64, *Error) {
+	start := r.Pos
 	if err := r.number(); err != nil {
 		return 0, err
 	}
-	d := r.decimal(r.data[start:r.pos])
+	d := r.Decimal(r.Data[start:r.Pos])
 	v, err := d.Unsigned()
 	switch err {
 	case nil:
@@ -76,23 +76,23 @@ func (r *jsonReader) exactInteger(dt fmt.Stringer) (uint64, *JSONError) {
 	case numtext.ErrFraction:
 		return 0, r.failAt(start, err)
 	}
-	return 0, r.failAt(start, errJSONRange(dt))
+	return 0, r.failAt(start, errRange(dt))
 }
 
-// decimal takes a number apart that number has scanned. The digits are valid
+// Decimal takes a number apart that number has scanned. The digits are valid
 // until the next call.
-func (r *jsonReader) decimal(text []byte) (d numtext.Decimal) {
+func (r *Reader) Decimal(text []byte) (d numtext.Decimal) {
 	d, r.digits = numtext.SplitDecimal(text, r.digits)
 	return d
 }
 
 // float reads a number, correctly rounded to that many bits.
-func (r *jsonReader) float(size int) (float64, *JSONError) {
-	start := r.pos
+func (r *Reader) float(size int) (float64, *Error) {
+	start := r.Pos
 	if err := r.number(); err != nil {
 		return 0, err
 	}
-	text := r.data[start:r.pos]
+	text := r.Data[start:r.Pos]
 	if size == 64 {
 		if v, ok := numtext.ShortFloat(text); ok {
 			return v, nil
