@@ -30,7 +30,7 @@ type RebalanceListener interface {
 //
 // A consumer may also be a [PositionReader], [CommittedReader],
 // [OffsetRangeReader], [LogEndReader], [PartitionCounter], [Pauser],
-// [RebalanceNotifier] or [PollBounder]; a runner and a [CutReader] find these by
+// [RebalanceNotifier], [PollWaker], [StableEndReader] or [PollBounder]; a runner and a [CutReader] find these by
 // type assertion and work without them.
 type Consumer interface {
 	// Assign makes partitions the whole assignment. It is for consumers outside
@@ -119,6 +119,24 @@ type RebalanceNotifier interface {
 	// NotifyRebalance makes the consumer call pending, on any goroutine, when a
 	// rebalance begins to wait. It replaces the function of an earlier call.
 	NotifyRebalance(pending func())
+}
+
+// PollWaker is a [Consumer] whose waiting polls can be ended. A runner ends one when
+// there is news of a cut, and a [CutReader] follows its topic in the background
+// where its consumer is one.
+type PollWaker interface {
+	// WakePoll makes a Poll that waits return what is there, without an error. If
+	// none waits, the next Poll does not wait. It may be called on any goroutine.
+	WakePoll()
+}
+
+// StableEndReader is a [Consumer] that remembers the ends that brokers told it with
+// the records that they sent.
+type StableEndReader interface {
+	// StableEnds returns the latest end that a broker told of each partition, behind
+	// the last record that the consumer may read then. It never asks a broker.
+	// Partitions of which no end is known are omitted.
+	StableEnds(partitions []TopicPartition) map[TopicPartition]int64
 }
 
 // PollBounder is a [Consumer] whose polls can be bounded.

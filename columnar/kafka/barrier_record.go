@@ -19,6 +19,7 @@ import (
 // 0, kind, group, epoch.
 const (
 	barrierGroupKind int16 = 0 // a group with its last epoch; the key's epoch is -1
+	barrierStartKind int16 = 1 // the announcement of a cut, an injection start
 	barrierCutKind   int16 = 2 // a cut manifest
 
 	barrierGroupEpoch int64 = -1
@@ -84,6 +85,27 @@ func encodeBarrierCut(cut columnar.BarrierCut) []byte {
 	return b
 }
 
+// barrierStart is the announcement of a cut.
+type barrierStart struct {
+	term      int32 // of a broker's coordinator; 0 for another publisher
+	triggered int64 // milliseconds since the Unix epoch
+	counts    map[string]int
+}
+
+// encodeBarrierStart returns the announcement of a cut, its topics in ascending
+// order.
+func encodeBarrierStart(start barrierStart) []byte {
+	b := binary.BigEndian.AppendUint16(nil, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(start.term))
+	b = binary.BigEndian.AppendUint64(b, uint64(start.triggered))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(start.counts)))
+	for _, topic := range slices.Sorted(maps.Keys(start.counts)) {
+		b = appendBarrierString(b, topic)
+		b = binary.BigEndian.AppendUint32(b, uint32(start.counts[topic]))
+	}
+	return b
+}
+
 // encodeBarrierGroup returns the definition of a group.
 func encodeBarrierGroup(group barrierGroup) []byte {
 	interval := noInterval
@@ -102,51 +124,74 @@ func encodeBarrierGroup(group barrierGroup) []byte {
 
 // epochHistory is what the topic says about the epochs of one group.
 type epochHistory struct {
-	groupKey  []byte
-	keyPrefix []byte // of cut keys, without the epoch
-	last      int64  // highest epoch of any record
-	cuts      map[int64]bool
+	groupKey []byte
+	prefixes map[int16][]byte // of keys with an epoch, by kind
+	last     int64            // highest epoch of any record
+	cuts     map[int64]bool
+	starts   map[int64]bool
 }
 
 func newEpochHistory(group string) *epochHistory {
-	cut := encodeBarrierKey(barrierCutKind, group, 0)
-	return &epochHistory{
-		groupKey:  encodeBarrierKey(barrierGroupKind, group, barrierGroupEpoch),
-		keyPrefix: cut[:len(cut)-8],
-		last:      0,
-		cuts:      map[int64]bool{},
+	h := &epochHistory{
+		groupKey: encodeBarrierKey(barrierGroupKind, group, barrierGroupEpoch),
+		prefixes: map[int16][]byte{},
+		cuts:     map[int64]bool{},
+		starts:   map[int64]bool{},
 	}
+	for _, kind := range []int16{barrierStartKind, barrierCutKind} {
+		key := encodeBarrierKey(kind, group, 0)
+		h.prefixes[kind] = key[:len(key)-epochBytes]
+	}
+	return h
 }
 
-// take folds one record of the topic. Records of other groups and kinds are
-// passed over, and so are values that it does not understand: their epochs are
-// in the keys.
+// epochBytes is the length of an epoch at the end of a key or of a group definition.
+const epochBytes = 8
+
+// take folds one record of the topic. Records of other groups are passed over,
+// and so are values that it does not understand: their epochs are in the keys.
 func (h *epochHistory) take(key, value []byte) {
-	const lastEpochBytes = 8
-	switch {
-	case bytes.Equal(key, h.groupKey):
-		if len(value) >= lastEpochBytes {
-			h.last = max(h.last, int64(binary.BigEndian.Uint64(value[len(value)-lastEpochBytes:])))
+	if bytes.Equal(key, h.groupKey) {
+		if len(value) >= epochBytes {
+			h.last = max(h.last, int64(binary.BigEndian.Uint64(value[len(value)-epochBytes:])))
 		}
-	case len(key) == len(h.keyPrefix)+8 && bytes.HasPrefix(key, h.keyPrefix):
-		epoch := int64(binary.BigEndian.Uint64(key[len(h.keyPrefix):]))
+		return
+	}
+	for kind, epochs := range map[int16]map[int64]bool{barrierStartKind: h.starts, barrierCutKind: h.cuts} {
+		prefix := h.prefixes[kind]
+		if len(key) != len(prefix)+epochBytes || !bytes.HasPrefix(key, prefix) {
+			continue
+		}
+		// The epoch of a start without a cut is not taken again: whoever has seen the
+		// start may have given up waiting for it.
+		epoch := int64(binary.BigEndian.Uint64(key[len(prefix):]))
 		h.last = max(h.last, epoch)
 		if len(value) == 0 {
-			delete(h.cuts, epoch)
+			delete(epochs, epoch)
 		} else {
-			h.cuts[epoch] = true
+			epochs[epoch] = true
 		}
 	}
 }
 
-// outdated returns the epochs that retention drops once epoch is published.
+// outdated returns the epochs of the cuts that retention drops once epoch is
+// published.
 func (h *epochHistory) outdated(epoch int64, retained int32) []int64 {
-	var drop []int64
-	for old := range h.cuts {
-		if old <= epoch-int64(retained) {
-			drop = append(drop, old)
+	return upTo(h.cuts, epoch-int64(retained))
+}
+
+// answered returns the epochs of the starts that nobody waits for once epoch is
+// published.
+func (h *epochHistory) answered(epoch int64) []int64 { return upTo(h.starts, epoch) }
+
+// upTo returns the epochs up to last, ascending.
+func upTo(epochs map[int64]bool, last int64) []int64 {
+	var found []int64
+	for epoch := range epochs {
+		if epoch <= last {
+			found = append(found, epoch)
 		}
 	}
-	slices.Sort(drop)
-	return drop
+	slices.Sort(found)
+	return found
 }

@@ -25,6 +25,9 @@ func TestBarrierRecordsHaveTheFrozenLayout(t *testing.T) {
 	}{
 		{"cut key", encodeBarrierKey(barrierCutKind, "orders-cut", 7), "00000002000a6f72646572732d6375740000000000000007"},
 		{"group key", encodeBarrierKey(barrierGroupKind, "audit", barrierGroupEpoch), "0000000000056175646974ffffffffffffffff"},
+		{"start key", encodeBarrierKey(barrierStartKind, "audit", 7), "00000001000561756469740000000000000007"},
+		{"start without targets", encodeBarrierStart(barrierStart{term: 2, triggered: 11}), "000000000002000000000000000b00000000"},
+		{"start", encodeBarrierStart(barrierStart{term: 2, triggered: 11, counts: map[string]int{"orders": 2}}), "000000000002000000000000000b0000000100066f726465727300000002"},
 		{"cut of two partitions", encodeBarrierCut(columnar.BarrierCut{
 			TriggeredAt: 1724500000000, CompletedAt: 1724500000042,
 			Offsets: map[columnar.TopicPartition]int64{at("orders", 1): 2048, at("orders", 0): 1024},
@@ -76,7 +79,7 @@ func TestEpochHistory(t *testing.T) {
 	cut("g", 4, "x")
 	cut("gg", 90, "x")
 	cut("g", 5, "")
-	h.take(encodeBarrierKey(1, "g", 80), []byte("x"))
+	h.take(encodeBarrierKey(3, "g", 80), []byte("x"))
 	h.take([]byte{0}, nil)
 	h.take(encodeBarrierKey(barrierGroupKind, "other", barrierGroupEpoch), encodeBarrierGroup(barrierGroup{lastEpoch: 70}))
 	if h.last != 5 {
@@ -89,9 +92,21 @@ func TestEpochHistory(t *testing.T) {
 	if h.last != 8 {
 		t.Errorf("last epoch = %d, want 8 of the group record", h.last)
 	}
+	h.take(encodeBarrierKey(barrierStartKind, "g", 9), []byte("x"))
+	h.take(encodeBarrierKey(barrierStartKind, "g", 10), []byte("x"))
+	h.take(encodeBarrierKey(barrierStartKind, "g", 9), nil)
+	if h.last != 10 {
+		t.Errorf("last epoch = %d, want 10 of a start", h.last)
+	}
+	if diff := cmp.Diff([]int64{10}, h.answered(10)); diff != "" {
+		t.Errorf("answered starts mismatch (-want +got):\n%s", diff)
+	}
+	if got := h.answered(9); len(got) != 0 {
+		t.Errorf("starts up to the deleted one: %v, want none", got)
+	}
 	h.take(encodeBarrierKey(barrierGroupKind, "g", barrierGroupEpoch), nil)
-	if h.last != 8 {
-		t.Errorf("last epoch = %d after the group's deletion, want 8", h.last)
+	if h.last != 10 {
+		t.Errorf("last epoch = %d after the group's deletion, want 10", h.last)
 	}
 }
 

@@ -25,7 +25,17 @@ const (
 	// newTopicGrace is how long brokers may deny a topic that was created just
 	// before.
 	newTopicGrace = 2 * time.Second
+	// fetchMaxWait is how long a broker may keep a fetch without records waiting. A
+	// partition that was paused takes part in the next fetch, so it bounds how long
+	// records wait when it goes on; the client's default is 5 seconds.
+	fetchMaxWait = 500 * time.Millisecond
 )
+
+// defaults are options that a caller may change. A round sends its outputs and then
+// waits for their acknowledgements, so a linger only keeps the round waiting.
+func defaults() []kgo.Opt {
+	return []kgo.Opt{kgo.ProducerLinger(0), kgo.FetchMaxWait(fetchMaxWait)}
+}
 
 // connection is a client with what its errors must name.
 type connection struct {
@@ -88,7 +98,7 @@ func connect(scope scope, callers []kgo.Opt, owns []owned, last []kgo.Opt, build
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	opts := []kgo.Opt{kgo.WithContext(ctx)}
+	opts := append(defaults(), kgo.WithContext(ctx))
 	for _, o := range owns {
 		if o.opt != nil {
 			opts = append(opts, o.opt)

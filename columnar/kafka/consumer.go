@@ -52,6 +52,7 @@ type partition struct {
 	sought    bool  // the position was set before the start was known
 	rewound   int64 // lowest offset sought since the last commit
 	end       int64 // end offset that somebody asked for
+	stable    int64 // last stable offset that the latest fetch with records told
 	fault     *fault
 	paused    bool
 }
@@ -64,7 +65,7 @@ type fault struct {
 }
 
 func newPartition() *partition {
-	return &partition{position: unknown, start: unknown, committed: unknown, rewound: unknown, end: unknown}
+	return &partition{position: unknown, start: unknown, committed: unknown, rewound: unknown, end: unknown, stable: unknown}
 }
 
 // base is where reading begins anew after an abort.
@@ -90,6 +91,8 @@ type consumer struct {
 	partitions map[columnar.TopicPartition]*partition
 	pollLimit  int
 	probeAfter time.Duration
+	woken      bool               // a poll is not to wait
+	endPoll    context.CancelFunc // of the poll that waits; nil for none
 	pending    []error
 	outside    []*columnar.OffsetOutOfRangeError // of pending, without the range
 }
@@ -158,8 +161,9 @@ func (c *consumer) forget(partitions []columnar.TopicPartition) {
 
 // Poll returns fetched records by partition, in offset order. It waits at most
 // timeout, and with a timeout of 0 returns what is ready. An elapsed timeout is
-// an empty result and no error. The records alias the client's memory, which is
-// never reused: they stay valid as long as they are referenced.
+// an empty result and no error, and so is one that [Reader.WakePoll] ends. The
+// records alias the client's memory, which is never reused: they stay valid as long
+// as they are referenced.
 //
 // Rebalance callbacks run inside Poll, on its goroutine. Between two calls of
 // Poll the assignment does not change.
@@ -185,6 +189,8 @@ func (c *consumer) Poll(ctx context.Context, timeout time.Duration) (map[columna
 	deadline := time.Now().Add(timeout)
 	pollCtx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	c.expectWake(cancel)
+	defer c.expectWake(nil)
 	for {
 		awaited := c.awaited()
 		fetches := c.fetch(pollCtx, timeout <= 0, awaited)
@@ -202,13 +208,51 @@ func (c *consumer) Poll(ctx context.Context, timeout time.Duration) (map[columna
 		if awaited > 0 && timeout > 0 && fetches.Empty() {
 			c.skipGaps(ctx)
 		}
-		if timeout <= 0 || !time.Now().Before(deadline) || c.awaited() < awaited {
+		if timeout <= 0 || pollCtx.Err() != nil || !time.Now().Before(deadline) || c.awaited() < awaited {
 			return records, nil
 		}
 		if faulty {
 			sleep(pollCtx, faultPause)
 		}
 	}
+}
+
+// WakePoll makes a Poll that waits return what is there. If none waits, the next
+// one does not wait.
+func (c *consumer) WakePoll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.endPoll == nil {
+		c.woken = true
+		return
+	}
+	c.endPoll()
+}
+
+// expectWake makes WakePoll call end, or nothing when end is nil.
+func (c *consumer) expectWake(end context.CancelFunc) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.endPoll = end
+	if c.woken && end != nil {
+		c.woken = false
+		end()
+	}
+}
+
+// StableEnds returns the last stable offset of each partition that a broker told
+// with the latest records of the partition. It never asks a broker. Partitions
+// without records so far are omitted.
+func (c *consumer) StableEnds(partitions []columnar.TopicPartition) map[columnar.TopicPartition]int64 {
+	ends := make(map[columnar.TopicPartition]int64, len(partitions))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, tp := range partitions {
+		if p, ok := c.partitions[tp]; ok && p.stable != unknown {
+			ends[tp] = p.stable
+		}
+	}
+	return ends
 }
 
 func (c *consumer) isClosing() bool {
@@ -313,6 +357,7 @@ func (c *consumer) take(fetches kgo.Fetches) (records map[columnar.TopicPartitio
 				state.fault = nil
 				c.probeAfter = probeAfter
 				state.position = fetched.Records[n-1].Offset + 1
+				state.stable = fetched.LastStableOffset
 				if state.start == unknown {
 					state.start = fetched.Records[0].Offset
 				}

@@ -27,8 +27,9 @@ const (
 )
 
 // CutPublisher publishes cuts of a barrier group on clusters whose brokers do
-// not: one manifest at a time, with the stable end offsets that all partitions
-// of the group's topics have at that moment.
+// not, one after the other. It announces a cut, waits for [WithCutNotice], takes
+// the stable end offsets that all partitions of the group's topics have at that
+// moment, and publishes the manifest.
 //
 // One publisher publishes for a group. [WithLeadership] elects it; without it
 // the caller sees to that. In any case the brokers fence: each cut is one
@@ -103,9 +104,9 @@ func (p *CutPublisher) EnsureTopic(ctx context.Context) error {
 	return p.ensureCompacted(ctx, p.settings.barrierTopic, 1)
 }
 
-// Publish takes one cut now and returns it once it is committed. The epoch is
-// one above the last epoch that the topic knows for the group. The cut is
-// partial if a partition has no leader.
+// Publish announces one cut, takes it when the notice has passed, and returns it
+// once it is committed. The epoch is one above the last epoch that the topic knows
+// for the group. The cut is partial if a partition has no leader.
 //
 // With [WithLeadership] it first waits for the leadership. Errors:
 // [columnar.FencedError] when another publisher has taken over; the reason why
@@ -324,8 +325,11 @@ func (p *CutPublisher) publishLeading(ctx context.Context, every time.Duration) 
 	if err := p.readHistory(ctx); err != nil {
 		return columnar.BarrierCut{}, p.why(ctx, err)
 	}
-	cut, err := p.take(ctx)
-	if err != nil {
+	cut := columnar.BarrierCut{Group: p.group, Epoch: p.history.last + 1, TriggeredAt: time.Now().UnixMilli()}
+	if err := p.announce(ctx, cut); err != nil {
+		return columnar.BarrierCut{}, p.why(ctx, err)
+	}
+	if err := p.take(ctx, &cut); err != nil {
 		return columnar.BarrierCut{}, p.why(ctx, err)
 	}
 	if err := p.write(ctx, cut, every); err != nil {
@@ -373,7 +377,8 @@ func (p *CutPublisher) renew(ctx context.Context) error {
 
 func (p *CutPublisher) fencePredecessor(ctx context.Context) error {
 	id := "krabka-barrier-" + p.group
-	producer, err := connect(forProducer, p.callers,
+	callers := slices.Concat([]kgo.Opt{kgo.MetadataMinAge(markerMetadataAge)}, p.callers)
+	producer, err := connect(forProducer, callers,
 		append(producing(), owned{name: "TransactionalID", opt: kgo.TransactionalID(id), want: id}),
 		[]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner())}, kgo.NewClient)
 	if err != nil {
@@ -409,21 +414,38 @@ func (p *CutPublisher) readHistory(ctx context.Context) error {
 	})
 }
 
-// take collects the offsets of a cut.
-func (p *CutPublisher) take(ctx context.Context) (columnar.BarrierCut, error) {
-	cut := columnar.BarrierCut{
-		Group:       p.group,
-		Epoch:       p.history.last + 1,
-		TriggeredAt: time.Now().UnixMilli(),
-		Offsets:     map[columnar.TopicPartition]int64{},
+// announce writes the start of a cut, in a transaction of its own so that readers
+// see it, and waits for the notice. The offsets of the cut are taken later, so
+// they lie above whatever a runner had read when it saw the start.
+func (p *CutPublisher) announce(ctx context.Context, cut columnar.BarrierCut) error {
+	if p.settings.cutNotice == 0 {
+		return nil
 	}
+	counts, err := p.PartitionCounts(ctx, p.topics)
+	if err != nil {
+		return err
+	}
+	start := encodeBarrierStart(barrierStart{triggered: cut.TriggeredAt, counts: counts})
+	if err := p.commit(ctx, fmt.Sprintf("announce cut %d of %q", cut.Epoch, p.group), p.record(barrierStartKind, cut.Epoch, start)); err != nil {
+		return err
+	}
+	p.history.starts[cut.Epoch] = true
+	if !sleep(ctx, p.settings.cutNotice) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// take collects the offsets of a cut.
+func (p *CutPublisher) take(ctx context.Context, cut *columnar.BarrierCut) error {
+	cut.Offsets = map[columnar.TopicPartition]int64{}
 	details, err := p.topicDetails(ctx, p.topics)
 	if err != nil {
-		return cut, err
+		return err
 	}
 	listed, err := p.admin.ListCommittedOffsets(ctx, p.topics...)
 	if len(listed) == 0 && err != nil {
-		return cut, p.topicsError(ctx, "stable end offsets", p.topics, err)
+		return p.topicsError(ctx, "stable end offsets", p.topics, err)
 	}
 	for _, topic := range p.topics {
 		for _, detail := range details[topic].Partitions.Sorted() {
@@ -433,7 +455,7 @@ func (p *CutPublisher) take(ctx context.Context) (columnar.BarrierCut, error) {
 			case ok && offset.Err == nil:
 				cut.Offsets[tp] = offset.Offset
 			case ok && errors.Is(offset.Err, kerr.TopicAuthorizationFailed):
-				return cut, topicError(topic, tp.Partition, offset.Err)
+				return topicError(topic, tp.Partition, offset.Err)
 			default:
 				cut.Missing = append(cut.Missing, tp)
 				cut.Status = columnar.CutPartial
@@ -441,11 +463,11 @@ func (p *CutPublisher) take(ctx context.Context) (columnar.BarrierCut, error) {
 		}
 	}
 	cut.CompletedAt = time.Now().UnixMilli()
-	return cut, nil
+	return nil
 }
 
 // write publishes a cut in one transaction, with the group's record and the
-// deletion of what retention drops.
+// deletion of what retention drops and of the starts that the cut answers.
 func (p *CutPublisher) write(ctx context.Context, cut columnar.BarrierCut, every time.Duration) error {
 	records := []*kgo.Record{
 		p.record(barrierCutKind, cut.Epoch, encodeBarrierCut(cut)),
@@ -453,10 +475,17 @@ func (p *CutPublisher) write(ctx context.Context, cut columnar.BarrierCut, every
 			topics: p.topics, interval: every, retained: p.settings.retainedCuts, lastEpoch: cut.Epoch,
 		})),
 	}
+	for _, epoch := range p.history.answered(cut.Epoch) {
+		records = append(records, p.record(barrierStartKind, epoch, nil))
+	}
 	for _, epoch := range p.history.outdated(cut.Epoch, p.settings.retainedCuts) {
 		records = append(records, p.record(barrierCutKind, epoch, nil))
 	}
-	doing := fmt.Sprintf("publish cut %d of %q", cut.Epoch, p.group)
+	return p.commit(ctx, fmt.Sprintf("publish cut %d of %q", cut.Epoch, p.group), records...)
+}
+
+// commit writes records in one transaction.
+func (p *CutPublisher) commit(ctx context.Context, doing string, records ...*kgo.Record) error {
 	client := p.producer.client
 	if err := client.BeginTransaction(); err != nil {
 		return p.producer.typed(doing, err)

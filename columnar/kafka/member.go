@@ -36,6 +36,8 @@ var (
 	_ columnar.Pauser            = (*Member)(nil)
 	_ columnar.RebalanceNotifier = (*Member)(nil)
 	_ columnar.PollBounder       = (*Member)(nil)
+	_ columnar.PollWaker         = (*Member)(nil)
+	_ columnar.StableEndReader   = (*Member)(nil)
 	_ columnar.Producer          = (*Member)(nil)
 )
 

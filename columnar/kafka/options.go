@@ -17,6 +17,10 @@ import (
 // DefaultRetainedCuts is how many cuts of a group a [CutPublisher] keeps.
 const DefaultRetainedCuts = 100
 
+// DefaultCutNotice is how long a cut is announced before it is taken, see
+// [WithCutNotice].
+const DefaultCutNotice = 100 * time.Millisecond
+
 // DefaultDeliveryTimeout is how long a record is tried, see
 // [WithDeliveryTimeout].
 const DefaultDeliveryTimeout = 2 * time.Minute
@@ -34,6 +38,7 @@ type settings struct {
 	commitGroup       string
 	acquire           func(context.Context) (Leadership, error)
 	retainedCuts      int32
+	cutNotice         time.Duration
 	barrierTopic      string
 	retainedSnapshots int
 }
@@ -138,6 +143,22 @@ func WithRetainedCuts(cuts int) kgo.Opt {
 	})
 }
 
+// WithCutNotice sets how long before its offsets are taken a [CutPublisher]
+// announces a cut. Runners that see the announcement keep back what may lie behind
+// the cut until the cut arrives, so that the cut also closes in a service without
+// lag. The notice is more than an announcement needs to reach them: see
+// [columnar.WithAnnouncementHold] for how long they wait. The default is
+// [DefaultCutNotice]; 0 announces nothing.
+func WithCutNotice(notice time.Duration) kgo.Opt {
+	return newOption("WithCutNotice", forPublisher, func(s *settings) error {
+		if notice < 0 {
+			return &OptionError{Option: "WithCutNotice", Have: notice, Want: "0 or a positive duration"}
+		}
+		s.cutNotice = notice
+		return nil
+	})
+}
+
 // WithBarrierTopic makes a [CutPublisher] publish on another topic than
 // [columnar.BarrierStateTopic]. Cut readers need the same name in
 // [columnar.WithCutTopic].
@@ -158,6 +179,7 @@ func splitOptions(opts []kgo.Opt, scope scope) (settings, []kgo.Opt, error) {
 		callTimeout:       DefaultCallTimeout,
 		deliveryTimeout:   DefaultDeliveryTimeout,
 		retainedCuts:      DefaultRetainedCuts,
+		cutNotice:         DefaultCutNotice,
 		barrierTopic:      columnar.BarrierStateTopic,
 		retainedSnapshots: DefaultRetainedSnapshots,
 	}

@@ -37,6 +37,8 @@ var (
 	_ columnar.PartitionCounter  = (*Reader)(nil)
 	_ columnar.Pauser            = (*Reader)(nil)
 	_ columnar.PollBounder       = (*Reader)(nil)
+	_ columnar.PollWaker         = (*Reader)(nil)
+	_ columnar.StableEndReader   = (*Reader)(nil)
 )
 
 // NewReader returns a reader with its own client. It does not talk to a broker

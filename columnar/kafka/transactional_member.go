@@ -53,6 +53,8 @@ var (
 	_ columnar.Pauser                       = (*TransactionalMember)(nil)
 	_ columnar.RebalanceNotifier            = (*TransactionalMember)(nil)
 	_ columnar.PollBounder                  = (*TransactionalMember)(nil)
+	_ columnar.PollWaker                    = (*TransactionalMember)(nil)
+	_ columnar.StableEndReader              = (*TransactionalMember)(nil)
 	_ columnar.Producer                     = (*TransactionalMember)(nil)
 	_ columnar.TransactionalProducer        = (*TransactionalMember)(nil)
 	_ columnar.ContextTransactionalProducer = (*TransactionalMember)(nil)
