@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -46,21 +47,27 @@ type CutReader struct {
 	idlePolls   int
 	stableWait  time.Duration
 
-	turn     chan struct{} // holds a token while a call uses what follows
+	turn     chan struct{} // holds a token while a call uses the consumer and what follows
 	assigned bool
-	loaded   bool
 	next     map[TopicPartition]int64 // behind the last record seen
-	groups   map[string]*cutHistory
-	bad      []error // malformed records not yet reported
 	looked   time.Time
 	pins     map[TopicPartition]int64 // stable offsets below the end, when last looked
-	hidden   []*IncompleteReadError   // by transactions that were open at the look before, too
+
+	mu       sync.Mutex // guards what follows
+	loaded   bool       // the topic has been read to its end
+	groups   map[string]*cutHistory
+	bad      []error                // malformed records not yet reported
+	hidden   []*IncompleteReadError // by transactions that were open at the look before, too
+	failed   error                  // why the follower reads nothing; not yet reported
+	watchers map[*cutWatcher]bool
+	follower *cutFollower // nil while nobody watches
 }
 
 // cutHistory is what the topic says about one barrier group.
 type cutHistory struct {
 	cuts      map[int64]publishedCut
 	newest    int64 // highest epoch of any cut, complete or not, since the group was made
+	started   int64 // highest epoch that was announced and not withdrawn
 	lastEpoch int64 // of the last group record
 }
 
@@ -113,6 +120,7 @@ func NewCutReader(consumer Consumer, partitions int, options ...CutReaderOption)
 		turn:        make(chan struct{}, 1),
 		next:        map[TopicPartition]int64{},
 		groups:      map[string]*cutHistory{},
+		watchers:    map[*cutWatcher]bool{},
 	}
 	var errs []error
 	for i, option := range options {
@@ -180,7 +188,7 @@ func (r *CutReader) CompleteCutsAfter(ctx context.Context, group string, epoch i
 	if err := r.takeBad(); err != nil {
 		return nil, err
 	}
-	published, _ := r.after(group, epoch)
+	published := r.after(group, epoch)
 	cuts := make([]BarrierCut, len(published))
 	for i, cut := range published {
 		cuts[i] = cut.BarrierCut
@@ -199,16 +207,17 @@ func (r *CutReader) usable(ctx context.Context, group string) ([]publishedCut, e
 	if err := r.readToEnd(ctx, r.stableWait); err != nil {
 		return nil, err
 	}
-	cuts, _ := r.after(group, groupEpoch)
+	cuts := r.after(group, groupEpoch)
 	return slices.DeleteFunc(cuts, func(cut publishedCut) bool { return cut.unusable != nil }), nil
 }
 
 // cutNews is what a refresh knows.
 type cutNews struct {
-	cuts   []publishedCut         // complete and above the epoch asked for, ascending
-	newest int64                  // epoch of the group whatever its status; -1 for none
-	bad    error                  // of malformed records, which do not keep the others back
-	hidden []*IncompleteReadError // what a transaction hides that stays open
+	cuts    []publishedCut         // complete and above the epoch asked for, ascending
+	newest  int64                  // epoch of the group whatever its status; -1 for none
+	started int64                  // epoch of a start whose cut has yet to come; -1 for none
+	bad     error                  // of malformed records, which do not keep the others back
+	hidden  []*IncompleteReadError // what a transaction hides that stays open
 }
 
 // refresh takes what is ready, without waiting once the topic has been read to
@@ -219,25 +228,56 @@ func (r *CutReader) refresh(ctx context.Context, group string, epoch int64) (cut
 		return cutNews{}, err
 	}
 	defer r.release()
-	var err error
-	if !r.loaded {
-		err = r.readToEnd(ctx, 0)
-		if errors.As(err, new(*IncompleteReadError)) {
-			err = nil
-		}
-	} else {
-		_, err = r.poll(ctx, 0)
-	}
-	if err != nil {
+	if err := r.advance(ctx, 0); err != nil {
 		return cutNews{}, err
 	}
-	r.look(ctx)
-	news := cutNews{bad: r.takeBad(), hidden: r.hidden}
-	news.cuts, news.newest = r.after(group, epoch)
+	return r.news(group, epoch)
+}
+
+// advance reads the topic to its end, once, and then whatever comes within wait.
+func (r *CutReader) advance(ctx context.Context, wait time.Duration) error {
+	var err error
+	if r.isLoaded() {
+		_, err = r.poll(ctx, wait)
+	} else if err = r.readToEnd(ctx, 0); errors.As(err, new(*IncompleteReadError)) {
+		err = nil
+	}
+	if err == nil {
+		r.look(ctx)
+	}
+	return err
+}
+
+// news returns what is known of a group, and the error of a follower that cannot
+// read, once.
+func (r *CutReader) news(group string, epoch int64) (cutNews, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.failed; err != nil {
+		r.failed = nil
+		return cutNews{}, err
+	}
+	news := cutNews{bad: errors.Join(r.bad...), hidden: r.hidden, newest: groupEpoch, started: groupEpoch}
+	r.bad = nil
+	if history := r.groups[group]; history != nil {
+		news.cuts, news.newest = history.after(epoch), history.newest
+		if history.started > history.newest {
+			news.started = history.started
+		}
+	}
 	return news, nil
 }
 
+// acquire waits for the turn. A follower that waits for records gives it up.
 func (r *CutReader) acquire(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	if waker, ok := r.consumer.(PollWaker); ok {
+		waker.WakePoll()
+	}
 	select {
 	case r.turn <- struct{}{}:
 		return nil
@@ -248,7 +288,21 @@ func (r *CutReader) acquire(ctx context.Context) error {
 
 func (r *CutReader) release() { <-r.turn }
 
+func (r *CutReader) isLoaded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.loaded
+}
+
+func (r *CutReader) noteLoaded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loaded = true
+}
+
 func (r *CutReader) takeBad() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	err := errors.Join(r.bad...)
 	r.bad = nil
 	return err
@@ -281,6 +335,8 @@ func (r *CutReader) start(ctx context.Context) error {
 // poll takes one fetch into the history and returns its number of records.
 func (r *CutReader) poll(ctx context.Context, timeout time.Duration) (int, error) {
 	fetched, err := r.consumer.Poll(ctx, timeout)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	count := 0
 	for _, tp := range slices.SortedFunc(maps.Keys(fetched), compareTopicPartitions) {
 		if tp.Topic != r.topic {
@@ -295,12 +351,28 @@ func (r *CutReader) poll(ctx context.Context, timeout time.Duration) (int, error
 		}
 	}
 	if err != nil {
+		r.startOver(err)
 		return count, textPrefix.Wrap(err, "polling %q", r.topic)
 	}
 	return count, nil
 }
 
-// take folds one record into the history of its group.
+// startOver makes the next read start from nothing where err says that the topic
+// is not the one that was read: deleted and made anew, or cut short. The caller
+// holds mu.
+func (r *CutReader) startOver(err error) {
+	if !errors.As(err, new(*TopicError)) && !errors.As(err, new(*OffsetOutOfRangeError)) {
+		return
+	}
+	if r.consumer.Assign(nil) != nil {
+		return // the read that follows fails as this one did
+	}
+	r.assigned, r.loaded = false, false
+	clear(r.next)
+	clear(r.groups)
+}
+
+// take folds one record into the history of its group. The caller holds mu.
 func (r *CutReader) take(record ConsumedRecord) error {
 	key, err := decodeBarrierKey(record.Key)
 	if err != nil {
@@ -309,6 +381,9 @@ func (r *CutReader) take(record ConsumedRecord) error {
 	switch key.kind {
 	case barrierKindGroup:
 		r.takeGroup(key.group, record.Value)
+		return nil
+	case barrierKindStart:
+		r.takeStart(key, record.Value)
 		return nil
 	case barrierKindCut:
 	default:
@@ -338,6 +413,18 @@ func (r *CutReader) take(record ConsumedRecord) error {
 	return nil
 }
 
+// takeStart folds an announcement. Its value is not looked at, apart from a
+// tombstone, which withdraws it.
+func (r *CutReader) takeStart(key barrierKey, value []byte) {
+	history := r.history(key.group)
+	switch {
+	case len(value) > 0:
+		history.started = max(history.started, key.epoch)
+	case history.started == key.epoch:
+		history.started = groupEpoch
+	}
+}
+
 // takeGroup folds a group record: a tombstone ends the group with all its cuts,
 // and a last epoch that goes down is a group made anew under the same name.
 func (r *CutReader) takeGroup(group string, value []byte) {
@@ -360,24 +447,31 @@ func (r *CutReader) takeGroup(group string, value []byte) {
 func (r *CutReader) history(group string) *cutHistory {
 	history := r.groups[group]
 	if history == nil {
-		history = &cutHistory{cuts: map[int64]publishedCut{}, newest: groupEpoch, lastEpoch: groupEpoch}
+		history = &cutHistory{cuts: map[int64]publishedCut{}, newest: groupEpoch, started: groupEpoch, lastEpoch: groupEpoch}
 		r.groups[group] = history
 	}
 	return history
 }
 
 // after returns copies of the complete cuts of group above epoch.
-func (r *CutReader) after(group string, epoch int64) (cuts []publishedCut, newest int64) {
+func (r *CutReader) after(group string, epoch int64) []publishedCut {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	history := r.groups[group]
 	if history == nil {
-		return nil, groupEpoch
+		return nil
 	}
-	for cutEpoch, cut := range history.cuts {
+	return history.after(epoch)
+}
+
+// after returns copies of the complete cuts above epoch, ascending.
+func (h *cutHistory) after(epoch int64) (cuts []publishedCut) {
+	for cutEpoch, cut := range h.cuts {
 		if cutEpoch > epoch {
 			cut.BarrierCut = cut.clone()
 			cuts = append(cuts, cut)
 		}
 	}
 	slices.SortFunc(cuts, func(a, b publishedCut) int { return cmp.Compare(a.Epoch, b.Epoch) })
-	return cuts, history.newest
+	return cuts
 }

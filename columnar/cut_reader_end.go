@@ -73,13 +73,19 @@ func (r *CutReader) readToEnd(ctx context.Context, wait time.Duration) error {
 		if err != nil {
 			return textPrefix.Wrap(err, "positions in %q", r.topic)
 		}
+		if behind := r.cutShort(bounds.log, at); behind != nil {
+			r.mu.Lock()
+			r.startOver(behind)
+			r.mu.Unlock()
+			return r.readToEnd(ctx, wait)
+		}
 		if !r.reached(bounds.stable, at) {
 			if _, err := r.pollOnce(ctx, r.pollTimeout); err != nil {
 				return err
 			}
 			continue
 		}
-		r.loaded = true
+		r.noteLoaded()
 		hidden := bounds.hidden(r.partitions)
 		if len(hidden) == 0 {
 			return nil
@@ -118,7 +124,7 @@ func (r *CutReader) readUntilIdle(ctx context.Context) error {
 			idle = -1
 		}
 	}
-	r.loaded = true
+	r.noteLoaded()
 	return nil
 }
 
@@ -129,6 +135,17 @@ func (r *CutReader) pollOnce(ctx context.Context, timeout time.Duration) (int, e
 		err = ctx.Err()
 	}
 	return records, err
+}
+
+// cutShort returns the first partition whose log ends before what has been read of
+// it, which is then not the log that was read; nil for none.
+func (r *CutReader) cutShort(ends, positions map[TopicPartition]int64) error {
+	for _, tp := range r.partitions {
+		if end, ok := ends[tp]; ok && r.next[tp] > end {
+			return &OffsetOutOfRangeError{Partition: tp, Offset: positions[tp], Start: -1, End: end, Cause: errors.New("the log ends before what was read of it")}
+		}
+	}
+	return nil
 }
 
 // reached reports whether every partition has been read up to its end.
@@ -161,6 +178,8 @@ func (r *CutReader) look(ctx context.Context) {
 		return
 	}
 	pins := map[TopicPartition]int64{}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.hidden = nil
 	for _, one := range bounds.hidden(r.partitions) {
 		pins[one.Partition] = one.StableOffset

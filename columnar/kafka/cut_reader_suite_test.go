@@ -20,6 +20,7 @@ func init() {
 	suite = append(suite, []suiteTest{
 		{"cuts behind an open transaction are waited for", testHiddenCutsAreWaitedFor},
 		{"cut reader ends at a control record", testCutReaderEndsAtControlRecord},
+		{"cut reader goes on where the barrier topic is made anew", testBarrierTopicMadeAnew},
 		{"publisher behind an open transaction says what it waits for", testPublisherNamesWhatItWaitsFor},
 	}...)
 }
@@ -83,6 +84,65 @@ func (c cluster) openTransaction(t testing.TB, topic string) *kgo.Client {
 		t.Fatalf("produce in the foreign transaction: %v", err)
 	}
 	return foreign
+}
+
+// The topic is deleted and made anew with fewer or with more records than the
+// reader had read.
+func testBarrierTopicMadeAnew(t *testing.T, c cluster) {
+	for _, records := range []int64{1, 6} {
+		topic := c.topic(t, 1)
+		for epoch := range int64(3) {
+			c.publishCut(t, topic, "audit", epoch+10)
+		}
+		cuts := c.cutReader(t, topic, 0)
+		if diff := cmp.Diff("epoch 12", latestEpoch(t, cuts, "audit")); diff != "" {
+			t.Fatalf("latest cut mismatch (-want +got):\n%s", diff)
+		}
+		ctx := within(t)
+		if _, err := c.admin(t).DeleteTopics(ctx, topic); err != nil {
+			t.Fatalf("delete %s: %v", topic, err)
+		}
+		c.createAgain(t, topic)
+		for epoch := range records {
+			c.publishCut(t, topic, "audit", epoch+1)
+		}
+		want := []int64{}
+		for epoch := range records {
+			want = append(want, epoch+1)
+		}
+		for {
+			found, err := cuts.CompleteCutsAfter(ctx, "audit", -1)
+			if err != nil {
+				if ctx.Err() != nil {
+					t.Fatalf("the reader does not recover: %v", err)
+				}
+				continue
+			}
+			got := []int64{}
+			for _, cut := range found {
+				got = append(got, cut.Epoch)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("epochs after the topic was made anew mismatch (-want +got):\n%s", diff)
+			}
+			break
+		}
+	}
+}
+
+// createAgain creates a topic that was just deleted, with one partition.
+func (c cluster) createAgain(t testing.TB, topic string) {
+	t.Helper()
+	admin, ctx := c.admin(t), within(t)
+	for {
+		resp, err := admin.CreateTopic(ctx, 1, 1, nil, topic)
+		if err == nil && resp.Err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("create %s again: %v, %v", topic, err, resp.Err)
+		}
+	}
 }
 
 func testHiddenCutsAreWaitedFor(t *testing.T, c cluster) {

@@ -82,6 +82,11 @@ func (r *Reader) Assign(partitions []columnar.TopicPartition) error {
 	r.mu.Unlock()
 	r.forget(gone)
 	r.client.RemoveConsumePartitions(byTopic(gone))
+	for topic := range byTopic(gone) {
+		if !slices.ContainsFunc(partitions, func(tp columnar.TopicPartition) bool { return tp.Topic == topic }) {
+			r.client.PurgeTopicsFromClient(topic)
+		}
+	}
 	add := map[string]map[int32]kgo.Offset{}
 	for _, tp := range fresh {
 		addOffset(add, tp, kgo.NewOffset().AtStart())
