@@ -17,36 +17,122 @@ type alignment struct {
 	cuts     []publishedCut           // above the last closed epochs, ascending
 	readOnce bool                     // the cut reader has been read to its end
 	hidden   map[TopicPartition]int64 // stable offsets that were reported
+
+	announced announcedCut
+	unwatch   func() // ends following the barrier topic; nil where it is not followed
+
+	// After a cut was abandoned, none is taken up before resume, and the newest one
+	// that can be reached then. rest is the pause after the next one in a row.
+	resume time.Time
+	rest   time.Duration
 }
+
+// maxRests bounds the pause after abandoned cuts, in alignment deadlines.
+const maxRests = 8
+
+// abandon begins the pause after a cut that not every partition reached in time,
+// so that the others get on.
+func (a *alignment) abandon(now time.Time, deadline time.Duration) {
+	a.rest = min(max(2*a.rest, deadline), maxRests*deadline)
+	a.resume = now.Add(a.rest)
+}
+
+// rests reports whether no cut is taken up at this moment.
+func (a *alignment) rests(now time.Time) bool { return a.rest > 0 && now.Before(a.resume) }
 
 // limit returns the offset below which records of a topic may run.
 func (a *alignment) limit(p *logicalPartition, progress *topicProgress) int64 {
+	limit := a.announced.limit(progress.TopicPartition)
 	if a.pending == nil || p.lastClosed >= a.pending.Epoch {
-		return math.MaxInt64
+		return limit
 	}
 	if cut, ok := a.pending.Offsets[progress.TopicPartition]; ok {
-		return cut
+		return min(limit, cut)
 	}
-	return math.MaxInt64
+	return limit
 }
 
-// refreshCuts takes what the barrier state topic has brought, unless a cut is
-// pending. Once it has been read, an error of the reader does not keep the
-// records waiting.
+// refreshCuts takes what the barrier state topic has brought. Where the topic is not
+// followed, a pending cut keeps it from being read. Once it has been read, an error
+// of the reader does not keep the records waiting.
 func (r *GroupRunner) refreshCuts(ctx context.Context) error {
-	if r.settings.cuts == nil || r.alignment.pending != nil {
+	if r.settings.cuts == nil {
 		return nil
 	}
+	if r.alignment.unwatch == nil && r.settings.cuts.follows() {
+		r.alignment.unwatch = r.settings.cuts.follower.watch(r.wakePoll)
+	}
+	if r.alignment.pending != nil && r.alignment.unwatch == nil {
+		r.noteHold(r.alignment.announced.expire(time.Now(), r.settings.announcementHold))
+		return nil
+	}
+	var news cutNews
+	var err error
+	if r.alignment.unwatch != nil && r.alignment.readOnce {
+		news, err = r.settings.cuts.news(r.settings.barrier, r.closedEpoch())
+	} else {
+		news, err = r.settings.cuts.refresh(ctx, r.settings.barrier, r.closedEpoch())
+	}
+	return r.takeNews(ctx, news, err, r.certainOffsets())
+}
+
+// hearNews takes what the follower of the barrier state topic has read during a
+// poll. certain was certain before the poll.
+func (r *GroupRunner) hearNews(ctx context.Context, certain map[TopicPartition]int64) error {
+	if r.alignment.unwatch == nil {
+		return nil
+	}
+	news, err := r.settings.cuts.news(r.settings.barrier, r.closedEpoch())
+	return r.takeNews(ctx, news, err, certain)
+}
+
+// closedEpoch returns the epoch up to which every partition has closed.
+func (r *GroupRunner) closedEpoch() int64 {
 	closed := int64(math.MaxInt64)
 	for _, p := range r.partitions {
 		if r.involved(p) && p.ready() {
 			closed = min(closed, p.lastClosed)
 		}
 	}
-	if len(r.partitions) == 0 || closed == math.MaxInt64 {
-		closed = NoEpoch
+	if closed == math.MaxInt64 {
+		return NoEpoch
 	}
-	news, err := r.settings.cuts.refresh(ctx, r.settings.barrier, closed)
+	return closed
+}
+
+// certainOffsets returns the offsets below which a cut that is announced from now
+// on cannot lie.
+func (r *GroupRunner) certainOffsets() map[TopicPartition]int64 {
+	certain := map[TopicPartition]int64{}
+	if r.settings.cuts == nil {
+		return certain
+	}
+	var partitions []TopicPartition
+	for _, p := range r.partitions {
+		for _, progress := range p.topics {
+			if progress.known {
+				certain[progress.TopicPartition] = progress.delivered
+				partitions = append(partitions, progress.TopicPartition)
+			}
+		}
+	}
+	if ends, ok := r.consumer.(StableEndReader); ok {
+		for tp, end := range ends.StableEnds(partitions) {
+			certain[tp] = max(certain[tp], end)
+		}
+	}
+	return certain
+}
+
+// wakePoll ends the poll of a round because there is news.
+func (r *GroupRunner) wakePoll() {
+	if waker, ok := r.consumer.(PollWaker); ok {
+		waker.WakePoll()
+	}
+}
+
+// takeNews takes what is known of the group.
+func (r *GroupRunner) takeNews(ctx context.Context, news cutNews, err error, certain map[TopicPartition]int64) error {
 	if news.bad != nil {
 		r.stats.add(func(s *RuntimeStats) { s.BadBarrierRecords++ })
 		r.reportError(news.bad)
@@ -59,19 +145,47 @@ func (r *GroupRunner) refreshCuts(ctx context.Context) error {
 			return err
 		}
 		r.reportError(err)
+		r.noteHold(r.alignment.announced.expire(time.Now(), r.settings.announcementHold))
 		return nil
 	}
 	r.reportHidden(news.hidden)
 	r.alignment.readOnce = true
-	r.alignment.cuts = news.cuts
 	for _, p := range r.partitions {
 		if news.newest != groupEpoch && p.lastClosed > news.newest {
 			// The group was deleted and made anew: its epochs have started over.
 			p.lastClosed = NoEpoch
-			r.alignment.cuts = nil
+			news.cuts = nil
 		}
 	}
+	if r.alignment.pending == nil {
+		r.alignment.cuts = news.cuts
+	}
+	started := news.started
+	if r.alignment.rests(time.Now()) {
+		started = groupEpoch // no cut is going to be taken up
+	}
+	r.noteHold(r.alignment.announced.hear(started, news.newest, certain, time.Now(), r.settings.announcementHold))
 	return nil
+}
+
+// noteHold reports a wait for an announced cut that has ended; nil is none.
+func (r *GroupRunner) noteHold(ended *holdEnd) {
+	if ended == nil {
+		return
+	}
+	r.stats.add(func(s *RuntimeStats) {
+		s.CutsAnnounced++
+		s.LongestHold = max(s.LongestHold, ended.held)
+		if ended.expired {
+			s.AnnouncementsExpired++
+		}
+	})
+	if ended.expired {
+		r.settings.logger.Warn("an announced cut has not come", "group", r.settings.barrier, "epoch", ended.epoch, "waited", ended.held)
+	}
+	if r.settings.hooks.Announcement != nil {
+		r.settings.hooks.Announcement(AnnouncementInfo{Epoch: ended.epoch, Held: ended.held, Expired: ended.expired})
+	}
 }
 
 // reportHidden reports cuts that an open transaction may hide, once for each.
@@ -105,6 +219,7 @@ func (r *GroupRunner) align() {
 			r.setPending(nil)
 		case r.settings.alignment > 0 && waited >= r.settings.alignment:
 			r.stats.add(func(s *RuntimeStats) { s.CutsAbandoned++ })
+			r.alignment.abandon(time.Now(), r.settings.alignment)
 			r.skipCut(*pending, fmt.Errorf("not every partition reached it within %v: %s", r.settings.alignment, r.laggards(pending)))
 			r.setPending(nil)
 		default:
@@ -115,6 +230,9 @@ func (r *GroupRunner) align() {
 		if p.owned && !p.ready() {
 			return
 		}
+	}
+	if r.alignment.rests(time.Now()) {
+		return
 	}
 	cuts := r.alignment.cuts
 	r.alignment.cuts = nil
@@ -133,7 +251,7 @@ func (r *GroupRunner) align() {
 			r.skipCut(*adopted, fmt.Errorf("epoch %d is newer", cut.Epoch))
 		}
 		adopted = &cut.BarrierCut
-		if !r.settings.newestCut {
+		if !r.settings.newestCut && r.alignment.rest == 0 {
 			break
 		}
 	}
@@ -381,7 +499,8 @@ func (r *GroupRunner) closeBarrier(ctx context.Context, rd *round) {
 		barrier.Offsets[progress.TopicPartition] = rd.offsets[progress.TopicPartition]
 	}
 	r.setPending(nil)
-	r.stats.add(func(s *RuntimeStats) { s.Barriers++ })
+	r.alignment.rest = 0
+	r.stats.add(func(s *RuntimeStats) { s.Barriers, s.LastEpoch = s.Barriers+1, fires.cut.Epoch })
 	r.settings.logger.Debug("barrier fired", "group", fires.cut.Group, "epoch", fires.cut.Epoch, "partitions", barrier.Partitions)
 	if r.settings.listener != nil {
 		r.callListener(barrier)

@@ -4,77 +4,75 @@ package columnar
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
 const (
-	// followWait is how long one poll of a follower waits for records.
-	followWait = 30 * time.Second
 	// followPause is the wait of a follower after a read that failed, and
 	// followPauseMax its limit: the pause doubles with each failure in a row.
 	followPause    = 100 * time.Millisecond
 	followPauseMax = 5 * time.Second
 )
 
-// cutWatcher is told when a follower has read something.
-type cutWatcher struct{ tell func() }
+// follower reads in the background while anybody watches, and tells the watchers
+// after each read. It is safe for concurrent use.
+type follower struct {
+	read func(context.Context) error // waits until there is something to read
 
-// cutFollower reads the topic of a reader in the background.
-type cutFollower struct {
-	cancel context.CancelFunc
-	ended  chan struct{}
+	mu       sync.Mutex // guards what follows
+	watchers map[int]func()
+	next     int // number of the next watcher
+	failed   error
+	cancel   context.CancelFunc // of the loop; nil while nobody watches
+	ended    chan struct{}
 }
 
-// follows reports whether the topic can be followed: polls of the consumer wait at
-// the broker and can be ended, so that a follower is in nobody's way.
-func (r *CutReader) follows() bool {
-	_, wakes := r.consumer.(PollWaker)
-	_, ranged := r.consumer.(OffsetRangeReader)
-	_, positioned := r.consumer.(PositionReader)
-	return wakes && ranged && positioned
+func newFollower(read func(context.Context) error) *follower {
+	return &follower{read: read, watchers: map[int]func(){}}
 }
 
-// watch makes a follower read the topic until stop is called, and call tell on its
-// own goroutine after each read that brought something. It serves any number of
-// watchers.
-func (r *CutReader) watch(tell func()) (stop func()) {
-	watcher := &cutWatcher{tell: tell}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.watchers[watcher] = true
-	if r.follower == nil {
+// watch calls tell on the goroutine of the follower after each read, until stop is
+// called. A stop of the last watcher returns when the goroutine has ended.
+func (f *follower) watch(tell func()) (stop func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	number := f.next
+	f.next++
+	f.watchers[number] = tell
+	if f.cancel == nil {
 		ctx, cancel := context.WithCancel(context.Background())
-		r.follower = &cutFollower{cancel: cancel, ended: make(chan struct{})}
-		go r.follow(ctx, r.follower.ended)
+		f.cancel, f.ended = cancel, make(chan struct{})
+		go f.follow(ctx, f.ended)
 	}
-	return func() { r.unwatch(watcher) }
+	return func() { f.unwatch(number) }
 }
 
-func (r *CutReader) unwatch(watcher *cutWatcher) {
-	r.mu.Lock()
-	delete(r.watchers, watcher)
-	follower := r.follower
-	if len(r.watchers) > 0 {
-		follower = nil
+func (f *follower) unwatch(number int) {
+	f.mu.Lock()
+	delete(f.watchers, number)
+	cancel, ended := f.cancel, f.ended
+	if len(f.watchers) > 0 {
+		cancel = nil
 	} else {
-		r.follower = nil
+		f.cancel = nil
 	}
-	r.mu.Unlock()
-	if follower != nil {
-		follower.cancel()
-		<-follower.ended
+	f.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		<-ended
 	}
 }
 
 // follow reads until ctx ends.
-func (r *CutReader) follow(ctx context.Context, ended chan<- struct{}) {
+func (f *follower) follow(ctx context.Context, ended chan<- struct{}) {
 	defer close(ended)
 	for pause := followPause; ctx.Err() == nil; {
-		err := r.followOnce(ctx)
+		err := f.read(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		r.tellWatchers(err)
+		f.tell(err)
 		if err == nil {
 			pause = followPause
 			continue
@@ -89,27 +87,25 @@ func (r *CutReader) follow(ctx context.Context, ended chan<- struct{}) {
 	}
 }
 
-func (r *CutReader) followOnce(ctx context.Context) error {
-	// The follower waits for its turn without ending the poll of whoever has it.
-	select {
-	case r.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+// tell calls every watcher. A failure is news, too.
+func (f *follower) tell(err error) {
+	f.mu.Lock()
+	f.failed = err
+	watchers := make([]func(), 0, len(f.watchers))
+	for _, tell := range f.watchers {
+		watchers = append(watchers, tell)
 	}
-	defer r.release()
-	return r.advance(ctx, followWait)
+	f.mu.Unlock()
+	for _, tell := range watchers {
+		tell()
+	}
 }
 
-// tellWatchers calls every watcher. A failure is news, too.
-func (r *CutReader) tellWatchers(err error) {
-	r.mu.Lock()
-	r.failed = err
-	watchers := make([]*cutWatcher, 0, len(r.watchers))
-	for watcher := range r.watchers {
-		watchers = append(watchers, watcher)
-	}
-	r.mu.Unlock()
-	for _, watcher := range watchers {
-		watcher.tell()
-	}
+// takeFailure returns why the latest read has failed, once.
+func (f *follower) takeFailure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.failed
+	f.failed = nil
+	return err
 }

@@ -21,6 +21,8 @@ const (
 	DefaultCutIdlePolls = 1
 	// DefaultCutStableWait is how long a read waits for open transactions to end.
 	DefaultCutStableWait = time.Second
+	// followWait is how long one poll of a follower waits for records.
+	followWait = 30 * time.Second
 )
 
 // CutReader reads the cuts of barrier groups from the barrier state topic. It
@@ -53,14 +55,13 @@ type CutReader struct {
 	looked   time.Time
 	pins     map[TopicPartition]int64 // stable offsets below the end, when last looked
 
-	mu       sync.Mutex // guards what follows
-	loaded   bool       // the topic has been read to its end
-	groups   map[string]*cutHistory
-	bad      []error                // malformed records not yet reported
-	hidden   []*IncompleteReadError // by transactions that were open at the look before, too
-	failed   error                  // why the follower reads nothing; not yet reported
-	watchers map[*cutWatcher]bool
-	follower *cutFollower // nil while nobody watches
+	mu     sync.Mutex // guards what follows
+	loaded bool       // the topic has been read to its end
+	groups map[string]*cutHistory
+	bad    []error                // malformed records not yet reported
+	hidden []*IncompleteReadError // by transactions that were open at the look before, too
+
+	follower *follower
 }
 
 // cutHistory is what the topic says about one barrier group.
@@ -120,8 +121,8 @@ func NewCutReader(consumer Consumer, partitions int, options ...CutReaderOption)
 		turn:        make(chan struct{}, 1),
 		next:        map[TopicPartition]int64{},
 		groups:      map[string]*cutHistory{},
-		watchers:    map[*cutWatcher]bool{},
 	}
+	r.follower = newFollower(r.follow)
 	var errs []error
 	for i, option := range options {
 		if option == nil {
@@ -251,12 +252,11 @@ func (r *CutReader) advance(ctx context.Context, wait time.Duration) error {
 // news returns what is known of a group, and the error of a follower that cannot
 // read, once.
 func (r *CutReader) news(group string, epoch int64) (cutNews, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.failed; err != nil {
-		r.failed = nil
+	if err := r.follower.takeFailure(); err != nil {
 		return cutNews{}, err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	news := cutNews{bad: errors.Join(r.bad...), hidden: r.hidden, newest: groupEpoch, started: groupEpoch}
 	r.bad = nil
 	if history := r.groups[group]; history != nil {
@@ -266,6 +266,27 @@ func (r *CutReader) news(group string, epoch int64) (cutNews, error) {
 		}
 	}
 	return news, nil
+}
+
+// follows reports whether the topic can be followed: polls of the consumer wait at
+// the broker and can be ended, so that a follower is in nobody's way.
+func (r *CutReader) follows() bool {
+	_, wakes := r.consumer.(PollWaker)
+	_, ranged := r.consumer.(OffsetRangeReader)
+	_, positioned := r.consumer.(PositionReader)
+	return wakes && ranged && positioned
+}
+
+// follow is one read of the follower. It waits for its turn without ending the poll
+// of whoever has it.
+func (r *CutReader) follow(ctx context.Context) error {
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer r.release()
+	return r.advance(ctx, followWait)
 }
 
 // acquire waits for the turn. A follower that waits for records gives it up.

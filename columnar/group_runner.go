@@ -72,7 +72,7 @@ func newRunner(built *BuiltTopology, topics []string, consumer Consumer, produce
 		environment: env, ownership: owned, committer: &committer{ownership: owned},
 		turn: make(chan struct{}, 1), signal: newRebalanceSignal(),
 	}
-	r.stats.stats.PendingEpoch = NoEpoch
+	r.stats.stats.PendingEpoch, r.stats.stats.LastEpoch = NoEpoch, NoEpoch
 	return r
 }
 
@@ -101,7 +101,7 @@ func (r *GroupRunner) settle(err error) error {
 	if failed := r.dropAll(); failed != nil {
 		r.reportError(failed)
 	}
-	r.alignment = alignment{}
+	r.alignment = alignment{unwatch: r.alignment.unwatch}
 	r.notePending()
 	return err
 }

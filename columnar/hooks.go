@@ -29,6 +29,8 @@ type Hooks struct {
 	Damage func(error)
 	// CutSkipped is called when a cut is not aligned on, with the reason.
 	CutSkipped func(BarrierCut, error)
+	// Announcement is called when the wait for an announced cut has ended.
+	Announcement func(AnnouncementInfo)
 	// Error is called for an error that ends no round: a malformed barrier record,
 	// an open transaction that may hide cuts, a snapshot between rounds that failed,
 	// a panic of the barrier listener.
@@ -43,6 +45,13 @@ type RoundInfo struct {
 	Duration time.Duration // with the wait for records
 	Barrier  int64         // epoch of the barrier that fired, or NoEpoch
 	Err      error
+}
+
+// AnnouncementInfo describes the wait for a cut that was announced.
+type AnnouncementInfo struct {
+	Epoch   int64
+	Held    time.Duration // how long records that may lie behind the cut could not run
+	Expired bool          // the cut has not come within the time of [WithAnnouncementHold]
 }
 
 // RebalanceInfo describes one rebalance callback.
@@ -68,14 +77,15 @@ type GapInfo struct {
 // Join returns hooks that call h and then other.
 func (h Hooks) Join(other Hooks) Hooks {
 	return Hooks{
-		Round:      join1(h.Round, other.Round),
-		Rebalance:  join1(h.Rebalance, other.Rebalance),
-		Recovery:   join1(h.Recovery, other.Recovery),
-		Gap:        join1(h.Gap, other.Gap),
-		Damage:     join1(h.Damage, other.Damage),
-		Error:      join1(h.Error, other.Error),
-		CutSkipped: join2(h.CutSkipped, other.CutSkipped),
-		Snapshot:   join3(h.Snapshot, other.Snapshot),
+		Round:        join1(h.Round, other.Round),
+		Rebalance:    join1(h.Rebalance, other.Rebalance),
+		Recovery:     join1(h.Recovery, other.Recovery),
+		Gap:          join1(h.Gap, other.Gap),
+		Damage:       join1(h.Damage, other.Damage),
+		Announcement: join1(h.Announcement, other.Announcement),
+		Error:        join1(h.Error, other.Error),
+		CutSkipped:   join2(h.CutSkipped, other.CutSkipped),
+		Snapshot:     join3(h.Snapshot, other.Snapshot),
 	}
 }
 

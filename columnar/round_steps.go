@@ -86,10 +86,14 @@ func (r *GroupRunner) readPositions(ctx context.Context) error {
 
 // attempt polls, processes, sends and commits.
 func (r *GroupRunner) attempt(rd *round) error {
+	certain := r.certainOffsets()
 	if err := r.fetch(rd); err != nil {
 		return err
 	}
 	if err := r.takeStand(rd.ctx); err != nil {
+		return err
+	}
+	if err := r.hearNews(rd.ctx, certain); err != nil {
 		return err
 	}
 	r.align()
@@ -136,7 +140,7 @@ func (r *GroupRunner) takeStand(ctx context.Context) error {
 
 // fetch polls once and queues the records of partitions that the runner owns.
 func (r *GroupRunner) fetch(rd *round) error {
-	timeout := rd.timeout
+	timeout := r.alignment.announced.remaining(time.Now(), r.settings.announcementHold, rd.timeout)
 	if r.runnable() {
 		timeout = 0
 	}

@@ -137,6 +137,10 @@ func (r *GroupRunner) close() error {
 		}
 	}
 	errs = append(errs, r.dropAll())
+	if r.alignment.unwatch != nil {
+		r.alignment.unwatch()
+		r.alignment.unwatch = nil
+	}
 	r.closed = true
 	errs = append(errs, r.topology.Close())
 	return errors.Join(errs...)

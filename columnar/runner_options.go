@@ -76,10 +76,22 @@ func WithNewestCut() GroupRunnerOption {
 
 // WithAlignmentDeadline sets how long the runner waits for every partition to
 // reach a cut before it abandons the cut. The default is
-// [DefaultAlignmentDeadline]; 0 waits without end, and a negative deadline is an
+// [DefaultAlignmentDeadline]. After that the runner takes up no cut for as long, so
+// that no partition falls behind for another that is slow, and then the newest one
+// that it can reach; the pause doubles while cuts are abandoned in a row, up to eight
+// deadlines. 0 waits without end, and a negative deadline is an
 // error.
 func WithAlignmentDeadline(deadline time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.alignment = deadline }
+}
+
+// WithAnnouncementHold sets how long records that may lie behind an announced cut
+// wait for the cut, where it does not come. A cut that comes ends the wait at once,
+// and so does the start of a newer one. The default is [DefaultAnnouncementHold]; 0
+// does not wait, and a negative time is an error. It should be several times the
+// notice of the publisher.
+func WithAnnouncementHold(limit time.Duration) GroupRunnerOption {
+	return func(r *GroupRunner) { r.settings.announcementHold = limit }
 }
 
 // WithHeldBytes sets how many bytes of records may wait in memory for a barrier

@@ -17,6 +17,9 @@ const (
 	DefaultSnapshotInterval = 30 * time.Second
 	// DefaultHeldBytes is how much may wait in memory for a barrier.
 	DefaultHeldBytes = 64 << 20
+	// DefaultAnnouncementHold is how long records that may lie behind an announced cut
+	// wait for the cut at most: ten notices of a publisher with default options.
+	DefaultAnnouncementHold = time.Second
 	// DefaultAlignmentDeadline is how long a runner waits for every partition to
 	// reach a cut.
 	DefaultAlignmentDeadline = 5 * time.Minute
@@ -92,6 +95,7 @@ type runnerSettings struct {
 	allowGrowth      bool
 	heldBytes        int64
 	alignment        time.Duration
+	announcementHold time.Duration
 	newestCut        bool
 	idleTimeout      time.Duration
 
@@ -112,6 +116,7 @@ func defaultRunnerSettings() runnerSettings {
 		snapshotInterval: DefaultSnapshotInterval,
 		heldBytes:        DefaultHeldBytes,
 		alignment:        DefaultAlignmentDeadline,
+		announcementHold: DefaultAnnouncementHold,
 		pollTimeout:      DefaultPollTimeout,
 		minBackoff:       DefaultMinBackoff,
 		maxBackoff:       DefaultMaxBackoff,
@@ -143,6 +148,7 @@ func (s *runnerSettings) validate() error {
 		{s.missingState < MissingStateFail || s.missingState > MissingStateEmpty, fmt.Sprintf("unknown missing state policy %d", s.missingState)},
 		{s.outOfRange < OutOfRangeFail || s.outOfRange > OutOfRangeLatest, fmt.Sprintf("unknown out of range policy %d", s.outOfRange)},
 		{s.heldBytes < 1, fmt.Sprintf("%d held bytes", s.heldBytes)},
+		{s.announcementHold < 0, fmt.Sprintf("announcement hold %v is negative", s.announcementHold)},
 		{s.alignment < 0, fmt.Sprintf("alignment deadline %v is negative", s.alignment)},
 		{s.pollTimeout < 0, fmt.Sprintf("poll timeout %v is negative", s.pollTimeout)},
 		{s.minBackoff <= 0 || s.maxBackoff < s.minBackoff, fmt.Sprintf("back-off from %v to %v", s.minBackoff, s.maxBackoff)},

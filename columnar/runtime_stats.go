@@ -41,10 +41,14 @@ type RuntimeStats struct {
 	SnapshotBytes    int64
 	SnapshotTime     time.Duration
 
-	Barriers          int64 // that fired
-	CutsSkipped       int64
-	CutsAbandoned     int64 // at the alignment deadline
-	BadBarrierRecords int64
+	Barriers             int64 // that fired
+	LastEpoch            int64 // of the latest barrier that fired; NoEpoch for none
+	CutsSkipped          int64
+	CutsAbandoned        int64         // at the alignment deadline
+	CutsAnnounced        int64         // that records beyond them waited for
+	AnnouncementsExpired int64         // whose cuts did not come in time
+	LongestHold          time.Duration // of records that waited for an announced cut
+	BadBarrierRecords    int64
 	// BarrierOffsetsHidden is how many offsets of the barrier state topic lie
 	// behind a transaction that stays open, now: cuts among them are not seen.
 	BarrierOffsetsHidden int64

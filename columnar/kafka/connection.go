@@ -29,6 +29,11 @@ const (
 	// partition that was paused takes part in the next fetch, so it bounds how long
 	// records wait when it goes on; the client's default is 5 seconds.
 	fetchMaxWait = 500 * time.Millisecond
+	// markerMetadataAge bounds how long the client waits before it sends records
+	// again that a broker refused with CONCURRENT_TRANSACTIONS, which it does while it
+	// writes the markers of the transaction before. The client waits for new metadata
+	// then, and asks for metadata that often at most; its default is 5 seconds.
+	markerMetadataAge = 50 * time.Millisecond
 )
 
 // defaults are options that a caller may change. A round sends its outputs and then

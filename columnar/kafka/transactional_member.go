@@ -17,11 +17,6 @@ import (
 const (
 	defaultTransactionTimeout = 60 * time.Second
 	defaultRebalanceTimeout   = 45 * time.Second
-	// markerMetadataAge bounds how long the client waits before it sends records
-	// again that a broker refused with CONCURRENT_TRANSACTIONS, which it does while it
-	// writes the markers of the transaction before. The client waits for new metadata
-	// then, and asks for metadata that often at most; its default is 5 seconds.
-	markerMetadataAge = 50 * time.Millisecond
 )
 
 // TransactionalMember is a member of a consumer group that produces in
