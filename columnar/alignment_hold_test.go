@@ -72,6 +72,30 @@ func TestRecordsBehindAnAnnouncedCutWaitForIt(t *testing.T) {
 	}
 }
 
+// What several polls brought while a cut was awaited does not run in one round.
+func TestRoundsAfterAWaitAreBounded(t *testing.T) {
+	cuts := &scriptedConsumer{fetches: []fetch{{barrierTP(0): {startRecord(t, "audit", 7, 0)}}}}
+	consumer := &positionedConsumer{}
+	r := newTestRunner(t, countingTopology(t), consumer, &recordingProducer{}, WithBarrierGroup("audit", newReader(t, cuts, 1)), WithMaxPollRecords(2))
+	r.OnPartitionsAssigned([]TopicPartition{in(0)})
+	runOnce(t, r)
+	consumer.add(fetch{in(0): stretch(0, 0, 2)}, fetch{in(0): stretch(0, 2, 4)}, fetch{in(0): stretch(0, 4, 5)})
+	for range 3 {
+		if diff := cmp.Diff(map[TopicPartition]int64{}, runOnce(t, r)); diff != "" {
+			t.Errorf("offsets while the cut is awaited mismatch (-want +got):\n%s", diff)
+		}
+	}
+	cuts.add(fetch{barrierTP(0): {cutRecord(t, "audit", 7, map[TopicPartition]int64{in(0): 5}, 1)}})
+	for _, want := range []int64{2, 4, 5} {
+		if diff := cmp.Diff(map[TopicPartition]int64{in(0): want}, runOnce(t, r)); diff != "" {
+			t.Errorf("offsets mismatch (-want +got):\n%s", diff)
+		}
+	}
+	if epoch := r.Stats().LastEpoch; epoch != 7 {
+		t.Errorf("last epoch %d, want 7", epoch)
+	}
+}
+
 func TestAnnouncedCutThatDoesNotComeIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cuts := &scriptedConsumer{fetches: []fetch{{barrierTP(0): {startRecord(t, "audit", 7, 0)}}}}

@@ -232,7 +232,11 @@ func (r *GroupRunner) selectWork(rd *round) {
 		}
 		input := map[string][]ConsumedRecord{}
 		for topic, progress := range p.topics {
-			if records := progress.below(r.alignment.limit(p, progress)); len(records) > 0 {
+			records := progress.below(r.alignment.limit(p, progress))
+			if most := r.settings.pollRecords; most > 0 && len(records) > most {
+				records = records[:most:most] // what waited for a cut is several polls
+			}
+			if len(records) > 0 {
 				input[topic] = records
 			}
 		}
