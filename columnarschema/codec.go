@@ -34,10 +34,10 @@ var _ columnar.BatchCodec = (*recordCodec)(nil)
 func newRecordCodec(f format, spec schema.FramerSpec, cache *schema.SchemaCache, mem memory.Allocator, options *codecOptions) (*recordCodec, error) {
 	c := &recordCodec{mem: mem, options: options}
 	if mem == nil {
-		return nil, errors.New("columnarschema: allocator must not be nil")
+		return nil, errNoAllocator
 	}
 	if options.bare && options.tombstones == TombstoneKeep {
-		return nil, errors.New("columnarschema: WithoutMetadataColumns needs WithTombstones(TombstoneReject) or WithTombstones(TombstoneSkip)")
+		return nil, errBareTombstones
 	}
 	var err error
 	if c.value, err = newPart(f, spec, cache, options.role, options.serde); err != nil {

@@ -3,8 +3,8 @@
 // Package columnarschema turns records in the frames of a schema registry into
 // Arrow columns and back.
 //
-// An [AvroBatchCodec] and a [ProtobufBatchCodec] are codecs for the sources and
-// sinks of package columnar. The bytes of a record go straight into the memory of
+// An [AvroBatchCodec], a [ProtobufBatchCodec] and a [JSONSchemaBatchCodec] are codecs
+// for the sources and sinks of package columnar. The bytes of a record go straight into the memory of
 // the columns, by a plan that is compiled once for each writer schema, and
 // columns go straight into the bytes of records; no Go value of a record is made
 // on the way. [FromRegistry] makes such a codec from what the registry holds for

@@ -13,9 +13,11 @@ import (
 const textPrefix errtext.Prefix = "columnarschema: "
 
 var (
-	errTombstone = errors.New("record has no value; TombstoneKeep makes it a row of nulls, TombstoneSkip leaves it out")
-	errNullKey   = errors.New("record has no key")
-	errKeyCodec  = errors.New("columnarschema: the codec is for keys; give it to the codec of the values with WithKey")
+	errTombstone      = errors.New("record has no value; TombstoneKeep makes it a row of nulls, TombstoneSkip leaves it out")
+	errNoAllocator    = errors.New("columnarschema: allocator must not be nil")
+	errBareTombstones = errors.New("columnarschema: WithoutMetadataColumns needs WithTombstones(TombstoneReject) or WithTombstones(TombstoneSkip)")
+	errNullKey        = errors.New("record has no key")
+	errKeyCodec       = errors.New("columnarschema: the codec is for keys; give it to the codec of the values with WithKey")
 )
 
 // BatchTooLargeError says that the values of one column exceed what an Arrow

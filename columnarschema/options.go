@@ -30,6 +30,7 @@ type codecOptions struct {
 	keyPrefix   string
 	dictionary  bool // enums as dictionaries
 	unknown     bool // Protobuf fields that are not declared have a column
+	validate    bool // JSON documents are validated
 	needsFormat []limitedOption
 	problems    []error
 }

@@ -139,6 +139,9 @@ func (f *protobufFormat) compileEncoder(target schema.ResolvedSchema) (encodePla
 	return &protobufEncodePlan{f}, indexes, err
 }
 
+// localPlan implements [localEncoder].
+func (f *protobufFormat) localPlan() encodePlan { return &protobufEncodePlan{f} }
+
 // protobufDecodePlan reads the records of one writer schema.
 type protobufDecodePlan struct {
 	reader   *protoplan.Reader

@@ -3,7 +3,10 @@
 package columnarschema
 
 import (
+	"encoding/json"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -372,5 +375,58 @@ func TestPrototypeThatNamesNoMessageIsReported(t *testing.T) {
 	}
 	if codec.ArrowSchema().NumFields() != 0 || bridge.ArrowSchema().NumFields() != 0 {
 		t.Error("a codec without a message has columns")
+	}
+}
+
+func TestProtobufColumnsAreCheckedBeforeTheFirstRow(t *testing.T) {
+	for _, prototype := range []proto.Message{&testpb.Placed{}, &testpb.Scalars{}, &testpb.Basket{}} {
+		codec := NewProtobufBatchCodec(prototype, offlineCache(t), checkedTestAllocator(t))
+		if err := codec.CheckSchema(codec.Schema()); err != nil {
+			t.Errorf("the codec's own columns: %v", err)
+		}
+		err := codec.CheckSchema(arrow.NewSchema(codec.Schema().Fields()[1:], nil))
+		if mismatch, ok := err.(*MismatchError); !ok || len(mismatch.Columns) != 1 || mismatch.Columns[0].Column != codec.Schema().Field(0).Name {
+			t.Errorf("a missing column gives %v", err)
+		}
+	}
+}
+
+// A text that a registry holds is looked up as it is, with its comments.
+func TestProtobufTopicsKeepTheTextOfTheRegistry(t *testing.T) {
+	const text = "// Pings.\nsyntax = \"proto3\";\npackage p;\nmessage Ping { string text = 1; }\n"
+	var sent []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := struct {
+			ID      int    `json:"id"`
+			Subject string `json:"subject"`
+			Version int    `json:"version"`
+			Schema  string `json:"schema"`
+			Type    string `json:"schemaType"`
+		}{1, "pings-value", 1, text, "PROTOBUF"}
+		if r.Method == http.MethodPost {
+			var asked struct{ Schema string }
+			if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+				t.Error(err)
+			}
+			sent = append(sent, asked.Schema)
+		}
+		if err := json.NewEncoder(w).Encode(body); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	client, err := schema.NewRegistryClient(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := newCache(t, client)
+	if _, err := FromRegistry(t.Context(), client, cache, "pings").Codec(checkedTestAllocator(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := cache.Prewarm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(sent) == 0 || sent[0] != text {
+		t.Errorf("the registry was asked for %q", sent)
 	}
 }

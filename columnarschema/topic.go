@@ -130,6 +130,8 @@ func (f TopicFormat) make(mem memory.Allocator, role schema.Role, options []Code
 		return NewAvroBatchCodec(local.Schema, f.cache, mem, options...)
 	case schema.KindProtobuf.String():
 		return f.protobuf(local, mem, role, options)
+	case schema.KindJSON.String():
+		return NewJSONSchemaBatchCodec(local.Schema, f.cache, mem, options...)
 	}
 	return nil, fmt.Errorf("its schema is %s, of which no codec is made from text", local.SchemaType)
 }
@@ -140,6 +142,8 @@ func (f TopicFormat) protobuf(local *schema.ResolvedSchema, mem memory.Allocator
 	if err != nil {
 		return nil, err
 	}
+	// What is interned is the registry's own text, which may have comments.
+	options = append(options, WithSerdeOptions(schema.WithProtobufText(local.Schema)))
 	codec := NewProtobufBatchCodec(dynamicpb.NewMessage(serde.Descriptor()), f.cache, mem, options...)
 	return codec, codec.Err()
 }

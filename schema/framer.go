@@ -27,6 +27,9 @@ type FramerSpec struct {
 	MessageType string      // of Protobuf
 	RecordName  string      // for [WithRecordStrategy]; "" where the schema has none
 	References  []Reference // unless [WithReferences] replaces them
+	// WriterUnused says that bodies are read without the writer's schema, which is
+	// then not fetched: CompileDecoder runs once, with no schema.
+	WriterUnused bool
 }
 
 // FramerFormat compiles schemas for a [Framer]. Its methods may be called by
@@ -64,7 +67,7 @@ func NewFramer[D, E any](spec FramerSpec, cache *SchemaCache, role Role, format 
 		kind: spec.Kind, text: compacted(spec.Kind, spec.Schema), messageType: spec.MessageType,
 		recordName: spec.RecordName, references: slices.Clone(spec.References),
 	}
-	return f, f.core.init(local, cache, role, o, &framedFormat[D, E]{format, spec.Kind == KindProtobuf})
+	return f, f.core.init(local, cache, role, o, &framedFormat[D, E]{format, spec.Kind == KindProtobuf, !spec.WriterUnused})
 }
 
 // ReferencesOf returns the references that [WithReferences] among the options
@@ -204,11 +207,12 @@ type framed[D, E any] struct {
 type framedFormat[D, E any] struct {
 	format  FramerFormat[D, E]
 	indexes bool
+	writer  bool // bodies need the writer's schema
 }
 
 func (f *framedFormat[D, E]) indexed() bool { return f.indexes }
 
-func (f *framedFormat[D, E]) needsWriter() bool { return true }
+func (f *framedFormat[D, E]) needsWriter() bool { return f.writer }
 
 func (f *framedFormat[D, E]) compileDecoder(writer *writerSchema) (decoder[*framed[D, E]], error) {
 	plan, err := f.format.CompileDecoder(writer.sources())
