@@ -160,6 +160,7 @@ func (o answerObject) fetched() (FetchedSchema, error) {
 			return FetchedSchema{}, err
 		}
 	}
+	f.Metadata, f.RuleSet = o.optionalJSON("metadata"), o.optionalJSON("ruleSet")
 	return f, nil
 }
 

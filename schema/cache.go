@@ -433,7 +433,7 @@ func (c *SchemaCache) pinLocked(id writerID, edit func(*writerSchema)) bool {
 func (c *SchemaCache) adoptLocked(local localSchema, resolved *resolution, stated string) {
 	c.pinLocked(writerID{id: resolved.id, context: contextOf(local.subject)}, func(w *writerSchema) {
 		if target := resolved.target; w.text == "" && !resolved.assumed {
-			w.kind, w.kindKnown, w.text, w.references = target.kind, true, target.text, target.references
+			w.kind, w.kindKnown, w.text, w.references, w.ruleSet = target.kind, true, target.text, target.references, target.ruleSet
 		}
 		if w.messageType == "" {
 			w.messageType = stated

@@ -63,9 +63,12 @@ type RegistryClient struct {
 	maxAnswerBytes int64
 	header         http.Header
 	authorize      func(*http.Request) error // nil without credentials
-	requestHook    func(*http.Request) error // nil without a hook
-	hooks          RegistryHooks
-	logger         *slog.Logger
+	// freshCredentials says that authorize may give other credentials when asked
+	// again.
+	freshCredentials bool
+	requestHook      func(*http.Request) error // nil without a hook
+	hooks            RegistryHooks
+	logger           *slog.Logger
 
 	options clientOptions
 }
@@ -304,6 +307,10 @@ func (c *RegistryClient) attempt(ctx context.Context, base *url.URL, r request, 
 	}
 	start := time.Now()
 	answer, status, failure := c.exchange(ctx, base, r.method, target, body)
+	if status == http.StatusUnauthorized && c.freshCredentials {
+		// The token has been revoked or has run out on the way.
+		answer, status, failure = c.exchange(ctx, base, r.method, target, body)
+	}
 	event := RegistryAttempt{
 		Method: r.method, URL: target, Round: round, Status: status, Duration: time.Since(start),
 	}

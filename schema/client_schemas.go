@@ -104,6 +104,8 @@ func (c *RegistryClient) resolveReferences(ctx context.Context, context string, 
 		Dependencies: dependencies,
 		SchemaType:   schema.SchemaType,
 		GUID:         schema.GUID,
+		Metadata:     schema.Metadata,
+		RuleSet:      schema.RuleSet,
 	}
 	for _, dependency := range dependencies {
 		resolved.References[dependency.Name] = dependency.Schema

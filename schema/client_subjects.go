@@ -6,8 +6,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -130,6 +132,20 @@ func (c *RegistryClient) Latest(ctx context.Context, subject string) (Registered
 func (c *RegistryClient) LatestID(ctx context.Context, subject string) (int, error) {
 	latest, err := c.Latest(ctx, subject)
 	return latest.ID, err
+}
+
+// LatestWithMetadata returns the latest version of subject whose metadata has all
+// of the properties. Without one the error matches [ErrNotFound].
+func (c *RegistryClient) LatestWithMetadata(ctx context.Context, subject string, properties map[string]string, options ...RequestOption) (RegisteredSchema, error) {
+	query := queryOf(options)
+	if query == nil {
+		query = url.Values{}
+	}
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
+		query.Add("key", key)
+		query.Add("value", properties[key])
+	}
+	return c.registered(c.callFor(ctx, http.MethodGet, "/subjects/", subject, "/metadata", query, nil))
 }
 
 // Version returns one version of subject.

@@ -122,7 +122,7 @@ func writerOf(id writerID, resolved ResolvedSchema) (*writerSchema, error) {
 	}
 	return &writerSchema{
 		id: id, kind: kind, kindKnown: true,
-		text: resolved.Schema, references: resolved.Dependencies, messageType: resolved.MessageType,
+		text: resolved.Schema, references: resolved.Dependencies, messageType: resolved.MessageType, ruleSet: resolved.RuleSet,
 	}, nil
 }
 
@@ -194,7 +194,7 @@ func (c *SchemaCache) storeFetchedLocked(fetched *writerSchema) {
 		}
 		seededType := w.messageType
 		*w = writerSchema{
-			id: fetched.id, kind: fetched.kind, kindKnown: true, text: fetched.text, references: fetched.references,
+			id: fetched.id, kind: fetched.kind, kindKnown: true, text: fetched.text, references: fetched.references, ruleSet: fetched.ruleSet,
 			messageType: fetched.messageType, localType: w.localType, localMixed: w.localMixed,
 			pinned: w.pinned,
 		}

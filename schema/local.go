@@ -20,6 +20,8 @@ type localSchema struct {
 	messageType string
 	references  []Reference
 	dialect     *jsoncheck.Dialect // of a JSON Schema; nil: the default
+	schemaID    int                // to write under; 0: as the cache's mode says
+	metadata    map[string]string  // of the latest version to write under; nil: as the mode says
 	broken      error              // why the schema cannot be resolved; nil in order
 }
 
@@ -34,6 +36,9 @@ func (l localSchema) identity() string {
 	write(l.kind.String(), compacted(l.kind, l.text), l.messageType)
 	if l.dialect != nil {
 		write(l.dialect.Key())
+	}
+	if l.schemaID != 0 || l.metadata != nil {
+		write(fmt.Sprint(l.schemaID, l.metadata))
 	}
 	if l.broken != nil {
 		write(l.broken.Error())

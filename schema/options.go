@@ -173,14 +173,17 @@ func WithBearerToken(token string) RegistryClientOption {
 }
 
 // WithTokenSource asks source for a bearer token before every attempt. It must
-// be safe for concurrent use and should cache; its context ends with the
-// attempt. An error of source fails the attempt like a lost connection.
+// be safe for concurrent use and may cache; its context ends with the attempt. An
+// error of source fails the attempt like a lost connection. When the registry
+// refuses a token with status 401, the source is asked once more and the request
+// sent again with what it returns.
 func WithTokenSource(source func(ctx context.Context) (string, error)) RegistryClientOption {
 	return func(c *RegistryClient) {
 		if source == nil {
 			c.refuse("token source must not be nil")
 			return
 		}
+		c.freshCredentials = true
 		c.setCredentials("WithTokenSource", func(r *http.Request) error {
 			token, err := source(r.Context())
 			if err != nil {

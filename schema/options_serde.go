@@ -4,6 +4,7 @@ package schema
 
 import (
 	"errors"
+	"maps"
 	"slices"
 )
 
@@ -17,6 +18,9 @@ type serdeOptions struct {
 	recordStrategy RecordSubjectStrategy // nil: strategy
 	references     []Reference
 	nilValues      bool // encode nil by the schema instead of as a tombstone
+	withoutRules   bool
+	schemaID       int               // to write under; 0: as the cache's mode says
+	metadata       map[string]string // of the latest version to write under; nil: as the mode says
 	special        []formatOption
 	problems       []error
 }
@@ -64,6 +68,9 @@ func serdeOptionsFor(kind Kind, target any, options []SerdeOption) (serdeOptions
 	if o.strategy != nil && o.recordStrategy != nil {
 		o.refuse("WithStrategy excludes WithRecordStrategy")
 	}
+	if o.schemaID != 0 && o.metadata != nil {
+		o.refuse("WithSchemaID excludes WithLatestMetadata")
+	}
 	if _, err := dependencyOrder(o.references); err != nil {
 		o.problems = append(o.problems, err)
 	}
@@ -106,4 +113,36 @@ func WithReferences(references ...Reference) SerdeOption {
 // zero value.
 func WithNilValues() SerdeOption {
 	return func(o *serdeOptions) { o.nilValues = true }
+}
+
+// WithSchemaID writes under the registry's schema of that id, whatever the
+// cache's mode. A prewarm fetches the schema and checks it as under [UseLatest].
+func WithSchemaID(schemaID int) SerdeOption {
+	return func(o *serdeOptions) {
+		if _, err := wireID(schemaID); err != nil || schemaID == 0 {
+			o.refuse("schema id %d is not usable", schemaID)
+			return
+		}
+		o.schemaID = schemaID
+	}
+}
+
+// WithLatestMetadata writes under the subject's latest version whose metadata has
+// all of the properties, whatever the cache's mode. A prewarm finds the version
+// and checks it as under [UseLatest].
+func WithLatestMetadata(properties map[string]string) SerdeOption {
+	return func(o *serdeOptions) {
+		if len(properties) == 0 {
+			o.refuse("WithLatestMetadata needs a property")
+			return
+		}
+		o.metadata = maps.Clone(properties)
+	}
+}
+
+// WithoutRules reads and writes bodies although the schema's data contract has
+// rules that change or check values, such as encryption of fields: the caller
+// runs them. By default such a schema is a [*SchemaRuleError].
+func WithoutRules() SerdeOption {
+	return func(o *serdeOptions) { o.withoutRules = true }
 }

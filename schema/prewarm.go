@@ -183,6 +183,10 @@ func (c *SchemaCache) resolve(ctx context.Context, local localSchema, shared *re
 		return nil, "", local.broken
 	case c.client == nil:
 		return nil, "", errNoClient
+	case local.schemaID != 0:
+		return c.resolveID(ctx, local)
+	case local.metadata != nil:
+		return c.resolveLatest(ctx, local)
 	}
 	switch c.mode {
 	case AutoRegister, LookupOnly:
@@ -196,7 +200,9 @@ func (c *SchemaCache) resolve(ctx context.Context, local localSchema, shared *re
 		if err != nil {
 			return nil, "", err
 		}
-		return resolutionOf(registered, localTarget(local, uint32(registered.ID))), registered.MessageType, nil
+		target := localTarget(local, uint32(registered.ID))
+		target.ruleSet = registered.RuleSet
+		return resolutionOf(registered, target), registered.MessageType, nil
 	case UseLatest:
 		return c.resolveLatest(ctx, local)
 	default:
@@ -231,11 +237,17 @@ func resolutionOf(registered RegisteredSchema, target *writerSchema) *resolution
 	return resolved
 }
 
-// resolveLatest takes the subject's latest version. Without its text, which no
-// standard registry leaves out, values are written under the local schema, and
-// readers fetch the text by its id.
+// resolveLatest takes the subject's latest version, or the latest one that has
+// the metadata. Without its text, which no standard registry leaves out, values
+// are written under the local schema, and readers fetch the text by its id.
 func (c *SchemaCache) resolveLatest(ctx context.Context, local localSchema) (*resolution, string, error) {
-	latest, err := c.client.Latest(ctx, local.subject)
+	var latest RegisteredSchema
+	var err error
+	if local.metadata != nil {
+		latest, err = c.client.LatestWithMetadata(ctx, local.subject, local.metadata)
+	} else {
+		latest, err = c.client.Latest(ctx, local.subject)
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -244,26 +256,45 @@ func (c *SchemaCache) resolveLatest(ctx context.Context, local localSchema) (*re
 		resolved.assumed = true
 		return resolved, latest.MessageType, nil
 	}
-	subjectContext := contextOf(local.subject)
-	schema, err := c.client.resolveReferences(ctx, subjectContext, FetchedSchema{
+	schema, err := c.client.resolveReferences(ctx, contextOf(local.subject), FetchedSchema{
 		Schema: latest.Schema, MessageType: latest.MessageType, References: latest.References, SchemaType: latest.SchemaType,
+		RuleSet: latest.RuleSet,
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	target, err := writerOf(writerID{id: uint32(latest.ID), context: subjectContext}, schema)
+	return c.resolveTo(local, latest, schema, "latest schema")
+}
+
+// resolveID takes the schema of the id that a serde is to write under.
+func (c *SchemaCache) resolveID(ctx context.Context, local localSchema) (*resolution, string, error) {
+	subject := local.subject
+	if contextOf(subject) == "" {
+		subject = ""
+	}
+	schema, err := c.client.resolvedSchemaFor(ctx, local.schemaID, subject)
+	if err != nil {
+		return nil, "", err
+	}
+	given := RegisteredSchema{ID: local.schemaID, GUID: schema.GUID, MessageType: schema.MessageType}
+	return c.resolveTo(local, given, schema, "schema")
+}
+
+// resolveTo has values written under a schema of the registry.
+func (c *SchemaCache) resolveTo(local localSchema, registered RegisteredSchema, schema ResolvedSchema, what string) (*resolution, string, error) {
+	target, err := writerOf(writerID{id: uint32(registered.ID), context: contextOf(local.subject)}, schema)
 	if err != nil {
 		return nil, "", err
 	}
 	if target.kind != local.kind {
-		return nil, "", fmt.Errorf("latest schema %d is %v, the local one is %v", latest.ID, target.kind, local.kind)
+		return nil, "", fmt.Errorf("%s %d is %v, the local one is %v", what, registered.ID, target.kind, local.kind)
 	}
 	if c.checkLatest {
 		if err := latestReads(target, local); err != nil {
-			return nil, "", fmt.Errorf("latest schema %d cannot read what the local schema describes: %w", latest.ID, err)
+			return nil, "", fmt.Errorf("%s %d cannot read what the local schema describes: %w", what, registered.ID, err)
 		}
 	}
-	return resolutionOf(latest, target), latest.MessageType, nil
+	return resolutionOf(registered, target), registered.MessageType, nil
 }
 
 // referenceRegistrar finds the versions of local references, each once, for all

@@ -108,6 +108,8 @@ type FetchedSchema struct {
 	References  []SchemaReference // nil when there are none
 	SchemaType  string            // "" for Avro, "PROTOBUF", "JSON"
 	GUID        string            // "" where the registry does not state it
+	Metadata    []byte            // JSON of the data contract's metadata, nil when absent
+	RuleSet     []byte            // JSON of the data contract's rules, nil when absent
 }
 
 // ResolvedSchema is a schema with the text of everything it refers to,
@@ -123,6 +125,8 @@ type ResolvedSchema struct {
 	Dependencies []Reference
 	SchemaType   string // "" for Avro, "PROTOBUF", "JSON"
 	GUID         string // "" where the registry does not state it
+	Metadata     []byte // JSON of the data contract's metadata, nil when absent
+	RuleSet      []byte // JSON of the data contract's rules, nil when absent
 }
 
 // NewSchema is a schema to register, look up or check.

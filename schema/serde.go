@@ -133,6 +133,7 @@ func (s *serdeCore[T]) init(spec serdeSpec, cache *SchemaCache, role Role, optio
 	if options.references != nil {
 		s.local.references = options.references
 	}
+	s.local.schemaID, s.local.metadata = options.schemaID, options.metadata
 	s.isTombstone = tombstoneCheck[T](options.nilValues)
 	s.targets.Store(&map[string]*subjectTarget[T]{})
 	s.contexts.Store(&map[string]string{})
@@ -352,8 +353,11 @@ func (s *serdeCore[T]) compile(target *subjectTarget[T], resolved *resolution) *
 		return compiled
 	}
 	compiled := &compiledEncoder[T]{resolution: resolved, subject: target.entry.local.subject, kind: s.local.kind}
-	var err error
-	if compiled.encoder, err = s.format.compileEncoder(resolved.target); err != nil {
+	err := s.checkRules(resolved.target, false)
+	if err == nil {
+		compiled.encoder, err = s.format.compileEncoder(resolved.target)
+	}
+	if err != nil {
 		compiled.err = compiled.failure(err)
 	}
 	id := writerID{id: resolved.id}
@@ -514,7 +518,7 @@ func (s *serdeCore[T]) decoder(topic string, id writerID) (*compiledDecoder[T], 
 	} else {
 		compiled = &s.writerless
 	}
-	compiled.once.Do(func() { compiled.prepare(s.format, s.local.kind) })
+	compiled.once.Do(func() { compiled.decode, compiled.err = s.prepare(compiled.writer) })
 	return compiled, nil
 }
 
@@ -546,10 +550,22 @@ func (s *serdeCore[T]) addDecoder(topic string, id writerID) (*compiledDecoder[T
 	return compiled, nil
 }
 
-func (d *compiledDecoder[T]) prepare(format format[T], kind Kind) {
-	if d.writer.kindKnown && d.writer.kind != kind {
-		d.err = fmt.Errorf("writer schema %v is %v, the serde is for %v", d.writer.id, d.writer.kind, kind)
-		return
+// prepare compiles the decoder for a writer schema.
+func (s *serdeCore[T]) prepare(writer *writerSchema) (decoder[T], error) {
+	if writer.kindKnown && writer.kind != s.local.kind {
+		return nil, fmt.Errorf("writer schema %v is %v, the serde is for %v", writer.id, writer.kind, s.local.kind)
 	}
-	d.decode, d.err = format.compileDecoder(d.writer)
+	if err := s.checkRules(writer, true); err != nil {
+		return nil, err
+	}
+	return s.format.compileDecoder(writer)
+}
+
+// checkRules reports a rule of a schema that has to run, unless the caller runs
+// the rules.
+func (s *serdeCore[T]) checkRules(schema *writerSchema, reading bool) error {
+	if s.options.withoutRules {
+		return nil
+	}
+	return requiredRule(schema.ruleSet, reading)
 }

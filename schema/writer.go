@@ -19,6 +19,8 @@ type writerSchema struct {
 	text      string // "" while only the message type is known
 	// references is everything that text refers to, dependencies first.
 	references []Reference
+	// ruleSet is the JSON of the data contract's rules, or nil.
+	ruleSet []byte
 	// messageType is what the registry or a seed states.
 	messageType string
 	// localType is the message type of the local schemas that resolved to this
