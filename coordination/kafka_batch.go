@@ -6,19 +6,12 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 const (
-	// maxRequestBytes keeps a request with batches for many partitions below
-	// what brokers accept. One with a single batch may be longer.
-	maxRequestBytes = 32 << 20
-
-	// maxBatchBytes keeps a batch of several records below the default of
-	// message.max.bytes.
-	maxBatchBytes = 900_000
-
 	// recordOverhead is the most that the encoding of a record adds to its
 	// key, value and headers.
 	recordOverhead = 32
@@ -127,30 +120,17 @@ func newBatch(at TopicPartition, records ...GuardedRecord) *kafkaBatch {
 // reopen makes a batch one that was never sent.
 func (b *kafkaBatch) reopen() { *b = *newBatch(b.at, b.records...) }
 
-// halves splits a batch that a broker found too large.
-func (b *kafkaBatch) halves() (first, second *kafkaBatch) {
-	middle := b.count / 2
-	return newBatch(b.at, b.records[:middle]...), newBatch(b.at, b.records[middle:]...)
-}
-
-// batches groups records by partition, in the order of their first record, and
-// cuts them to size.
+// batches groups records by partition, in the order of their first record.
 func batches(records []GuardedRecord) []*kafkaBatch {
 	var all []*kafkaBatch
-	open := make(map[TopicPartition]*kafkaBatch)
-	sizes := make(map[TopicPartition]int)
 	for _, record := range records {
 		at := TopicPartition{Topic: record.Topic, Partition: record.Partition}
-		size := recordSize(record)
-		batch := open[at]
-		if batch == nil || sizes[at]+size > maxBatchBytes {
-			batch = newBatch(at)
-			all = append(all, batch)
-			open[at], sizes[at] = batch, 0
+		i := slices.IndexFunc(all, func(b *kafkaBatch) bool { return b.at == at })
+		if i < 0 {
+			i, all = len(all), append(all, newBatch(at))
 		}
-		batch.records = append(batch.records, record)
-		batch.count++
-		sizes[at] += size
+		all[i].records = append(all[i].records, record)
+		all[i].count++
 	}
 	return all
 }

@@ -98,12 +98,7 @@ func (e *TopicError) Error() string {
 func (e *TopicError) Unwrap() error { return e.Err }
 
 // Retriable reports whether the topic may become usable by itself.
-func (e *TopicError) Retriable() bool { return kerr.IsRetriable(e.Err) || isOutdated(e.Err) }
-
-// isOutdated reports whether a broker refused the version of a request. It was
-// replaced by one of another release since its versions were learnt, and the
-// next mint learns them again.
-func isOutdated(err error) bool { return errors.Is(err, kerr.UnsupportedVersion) }
+func (e *TopicError) Retriable() bool { return kerr.IsRetriable(e.Err) }
 
 // TransactionTimeoutError reports a lease that is longer than the brokers let
 // a transaction stay open.

@@ -15,15 +15,15 @@ import (
 // token, and commits it; see [TermTransport]. [Leadership.Guard] is the way to
 // call it.
 //
-// Records of one partition keep their order. They go out in batches below one
-// megabyte; the brokers bound the size of a single record. When a batch cannot
-// be written, the transaction is aborted and nothing becomes visible. When ctx
+// Records of one partition keep their order and go out in one batch, whose size
+// the brokers bound by message.max.bytes; a longer one is a [*TopicError] with
+// MESSAGE_TOO_LARGE. When a batch cannot be written, the transaction is aborted and nothing becomes visible. When ctx
 // ends before that is known to have happened, the transport goes on in the
 // background, for the duration of the lease at most.
 //
 // After a commit that had to be asked for twice, the first request may still
 // arrive, and would commit what a later transaction has written by then. While
-// it may, records that make more than one batch are held back. A context that
+// it may, records for more than one partition are held back. A context that
 // ends meanwhile makes that a retriable error.
 //
 // Where the brokers advance the epoch with every transaction, a transaction
@@ -88,13 +88,14 @@ func (t *KafkaTransport) WriteRecords(ctx context.Context, role Role, token Fenc
 	return err
 }
 
-// fits checks that every batch fits into a request. Brokers cut the connection
+// fits checks that the batches fit into a request. Brokers cut the connection
 // of one that they find too long, again and again.
 func (x *transaction) fits() error {
+	total := 0
 	for _, batch := range x.batches {
-		if size := batch.size(); size > x.clients.longest {
+		if total += batch.size(); total > x.clients.longest {
 			return &TopicError{Topic: batch.at.Topic, Partition: batch.at.Partition,
-				Err: fmt.Errorf("%w: a record of about %d bytes, the limit of the client is %d", kerr.MessageTooLarge, size, x.clients.longest)}
+				Err: fmt.Errorf("%w: records of about %d bytes, the limit of the client is %d", kerr.MessageTooLarge, total, x.clients.longest)}
 		}
 	}
 	return nil

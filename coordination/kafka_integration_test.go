@@ -26,13 +26,6 @@ func TestKafkaTransportSuiteOnKafka(t *testing.T) { runSuite(t, sharedStage(t)) 
 func TestGuardedWritesOfRivalsAreLinearizableOnKafka(t *testing.T) { contestsHere(t, sharedStage(t)) }
 
 func TestKafkaTransportTracksAnEpochThatMovesOnKafka(t *testing.T) {
-	for name, floors := range gone {
-		t.Run(name, func(t *testing.T) {
-			s := floors.under(sharedStage(t))
-			tracks(t, s, role(t, unique("role")), 1)
-			contestsHere(t, s)
-		})
-	}
 	t.Run("whatever the version", func(t *testing.T) {
 		tracks(t, movingBrokers{}.under(sharedStage(t)), role(t, unique("role")), 1)
 	})

@@ -69,8 +69,8 @@ func (t *KafkaTransport) AcquireEpochWhile(ctx context.Context, role Role, still
 	if err != nil {
 		return NoEpoch, err
 	}
-	tracking := t.Mode() == EpochModeTracking && m.versions.moves || !m.versions.pinnable()
-	if term := t.terms.install(role, m.token, m.versions, tracking); tracking {
+	tracking := t.Mode() == EpochModeTracking && m.moves
+	if term := t.terms.install(role, m.token, m.moves, tracking); tracking {
 		t.tracks(term)
 	}
 	if hook := t.options.Hooks.Minted; hook != nil {
@@ -82,8 +82,8 @@ func (t *KafkaTransport) AcquireEpochWhile(ctx context.Context, role Role, still
 // mint is an epoch that the coordinator of a role gave out.
 type mint struct {
 	token    FencingToken
-	versions brokerVersions
-	requests int // that it took
+	moves    bool // the brokers may move the epoch with a transaction
+	requests int  // that it took
 }
 
 // mint mints an epoch. The error of still is returned as it is.
@@ -96,7 +96,7 @@ func (t *KafkaTransport) mint(ctx context.Context, request request, role Role, s
 		if err := t.checkCounts(ctx); err != nil {
 			return err
 		}
-		if m.versions, err = t.learnVersions(ctx, role); err != nil {
+		if m.moves, err = t.learnMoves(ctx, role); err != nil {
 			return err
 		}
 		ask := kmsg.NewPtrInitProducerIDRequest()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -140,7 +141,7 @@ func TestReadLearnsTheEndOfATopicThatIsCreatedAnewMeanwhile(t *testing.T) {
 	}
 	const length = 9
 	for n := range length {
-		add(0, fmt.Sprint("old ", n), large("")) // more than one fetch
+		add(0, fmt.Sprint("old ", n), strings.Repeat(".", 600_000)) // more than one fetch
 	}
 	var once sync.Once
 	network.interpose(kmsg.Fetch, newestFetch(t), func() {

@@ -71,7 +71,7 @@ func (r request) failed(err error) error {
 		return err
 	}
 	final := errors.Is(err, ErrTransportClosed) || errors.Is(err, context.Canceled)
-	transient = transient && !final || isOutdated(err)
+	transient = transient && !final
 	return &KafkaError{Operation: r.operation, Subject: r.subject, Err: err, transient: transient}
 }
 

@@ -3,7 +3,6 @@
 package coordination_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -113,37 +112,6 @@ func (l *longest) OnBrokerWrite(_ kgo.BrokerMetadata, _ int16, written int, _, _
 		most := l.bytes.Load()
 		if int64(written) <= most || l.bytes.CompareAndSwap(most, int64(written)) {
 			return
-		}
-	}
-}
-
-// The batches of one transaction for many partitions go out in requests that
-// brokers accept.
-func TestGuardedWriteToManyPartitionsIsCutToRequests(t *testing.T) {
-	const partitions, size, most = 40, 890_000, 33 << 20
-	s := fakeStage(t)
-	topic, r := unique("commands"), role(t, unique("role"))
-	s.create(t, topic, partitions)
-	var requests longest
-	transport := s.transport(t, standardConfig(t), reporting(&requests))
-	minted, err := transport.AcquireEpoch(within(t, patience), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	value := bytes.Repeat([]byte("v"), size)
-	var records []coordination.GuardedRecord
-	for partition := range partitions {
-		records = append(records, coordination.GuardedRecord{Topic: topic, Partition: partition, Value: value})
-	}
-	if err := transport.WriteRecords(within(t, patience), r, minted, records); err != nil {
-		t.Fatal(err)
-	}
-	if got := requests.bytes.Load(); got > most || got < size {
-		t.Errorf("the longest request has %d bytes, want %d at most", got, most)
-	}
-	for _, partition := range []int32{0, partitions - 1} {
-		if got := s.visible(t, topic, partition); len(got) != 1 || len(got[0]) != size {
-			t.Errorf("partition %d shows %d records", partition, len(got))
 		}
 	}
 }

@@ -5,14 +5,12 @@ package coordination_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -23,18 +21,6 @@ import (
 // after the request that repeats them.
 
 const pinnedProduce = 11
-
-// large is a value of which two do not fit into one batch.
-func large(value string) string { return value + strings.Repeat(".", 600_000) }
-
-// short undoes large.
-func short(values []string) []string {
-	cut := []string{}
-	for _, value := range values {
-		cut = append(cut, strings.TrimRight(value, "."))
-	}
-	return cut
-}
 
 // strayed is a guard of which a request to commit is on its way, while its
 // transaction was committed by another one.
@@ -75,7 +61,7 @@ func TestLateCommitDoesNotTearTheNextGuardedWriteApart(t *testing.T) {
 		places  []int // of the records
 		want    [][]string
 	}{
-		{"batches of one partition", []int{1}, []int{0, 0}, [][]string{{"first", "0", "1"}}},
+		{"partitions of one broker", []int{1}, []int{0, 1}, [][]string{{"first", "0"}, {"1"}}},
 		{"partitions of two brokers", []int{1, 2}, []int{0, 1}, [][]string{{"first", "0"}, {"1"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -96,12 +82,12 @@ func (x *strayed) checkNext(t *testing.T, places []int, want [][]string) {
 	x.deliverSoon()
 	var records []coordination.GuardedRecord
 	for n, place := range places {
-		records = append(records, x.record(place, large(string(rune('0'+n)))))
+		records = append(records, x.record(place, string(rune('0'+n))))
 	}
 	x.write(t, records...)
 	x.deliver()
 	for partition, want := range want {
-		if diff := cmp.Diff(want, short(x.visible(t, x.commands, int32(partition)))); diff != "" {
+		if diff := cmp.Diff(want, x.visible(t, x.commands, int32(partition))); diff != "" {
 			t.Errorf("visible in partition %d (-want +got):\n%s", partition, diff)
 		}
 	}
@@ -122,24 +108,24 @@ func TestGuardedWriteWaitsOnlyForACommitThatMayArrive(t *testing.T) {
 		{"nothing was lost", 0, 0, 2, false},
 		{"the answer was lost", 0, 1, 2, false},
 		{"the request was lost", 1, 0, 2, true},
-		{"the request was lost, one batch", 1, 0, 1, false},
+		{"the request was lost, one partition", 1, 0, 1, false},
 		{"a request and an answer were lost", 1, 1, 2, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				x := newGuardedOn(t, virtualStage(t), 1)
+				x := newGuardedOn(t, virtualStage(t), 2)
 				x.network.lose(kmsg.EndTxn, tt.requests, tt.answer)
 				x.write(t, x.record(0, "first"))
-				want, records := []string{"first"}, []coordination.GuardedRecord(nil)
-				for range tt.records {
-					records, want = append(records, x.record(0, large("next"))), append(want, "next")
+				want, records := []string{"first", "next"}, []coordination.GuardedRecord(nil)
+				for place := range tt.records {
+					records = append(records, x.record(place, "next"))
 				}
 				began := time.Now()
 				x.write(t, records...)
 				if took := time.Since(began); (took >= time.Second) != tt.waits || took > 3*time.Second {
 					t.Errorf("the next write took %v, want a wait %v", took, tt.waits)
 				}
-				if diff := cmp.Diff(want, short(x.visible(t, x.commands, 0))); diff != "" {
+				if diff := cmp.Diff(want, x.visible(t, x.commands, 0)); diff != "" {
 					t.Errorf("visible (-want +got):\n%s", diff)
 				}
 				x.stage.stop(x.transport)
@@ -225,26 +211,6 @@ func TestLateCommitDoesNotShowARecordThatWasGivenUp(t *testing.T) {
 		}).deliverSoon()
 		x.write(t, x.record(0, "next"))
 		if diff := cmp.Diff([]string{"next"}, x.visible(t, x.commands, 0)); diff != "" {
-			t.Errorf("visible (-want +got):\n%s", diff)
-		}
-		x.stage.stop(x.transport)
-	})
-}
-
-// A batch that a broker finds too large becomes several.
-func TestLateCommitDoesNotTearASplitBatchApart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := newStrayed(t, virtualStage(t), 1)
-		x.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: x.commands, Err: kerr.MessageTooLarge, Count: 1})
-		batches := 0
-		x.network.interpose(kmsg.Produce, pinnedProduce, func() {
-			if batches++; batches == 2 { // after the first half
-				x.deliver()
-			}
-		})
-		time.AfterFunc(500*time.Millisecond, x.deliver)
-		x.write(t, x.record(0, "second"), x.record(0, "third"))
-		if diff := cmp.Diff([]string{"first", "second", "third"}, x.visible(t, x.commands, 0)); diff != "" {
 			t.Errorf("visible (-want +got):\n%s", diff)
 		}
 		x.stage.stop(x.transport)

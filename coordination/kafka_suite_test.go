@@ -172,9 +172,9 @@ func suiteGuard(t *testing.T, s *stage) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	big := strings.Repeat("x", 400_000)
+	big := strings.Repeat("x", 150_000)
 	var want []string
-	for range 5 { // more than one batch
+	for range 5 {
 		want = append(want, big)
 	}
 	for n := range 2 {
@@ -230,14 +230,19 @@ func suiteGuardFails(t *testing.T, s *stage) {
 	if err := l.Renew(ctx); err != nil {
 		t.Fatalf("renewal after a failed write: %v", err)
 	}
-	// Several records that are too large together are split.
+	// So are records that are too large together, since a write has one batch for
+	// each partition.
 	var many []coordination.GuardedRecord
 	want := []string{}
 	for n := range 9 {
 		value := strings.Repeat(fmt.Sprint(n), 700)
 		many, want = append(many, small(value)), append(want, value)
 	}
-	if err := guard.Write(ctx, many...); err != nil {
+	if err := guard.Write(ctx, many...); !errors.As(err, &refused) || !errors.Is(err, kerr.MessageTooLarge) || refused.Partition != 0 {
+		t.Errorf("records above the limit: %v, want a TopicError with MESSAGE_TOO_LARGE", err)
+	}
+	want = want[:2]
+	if err := guard.Write(ctx, many[:2]...); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([][]string{want, {}}, [][]string{s.visible(t, commands, 0), s.visible(t, commands, 1)}); diff != "" {

@@ -15,10 +15,10 @@ import (
 // kafkaTerm is what the transport keeps for an epoch that it minted: the
 // producer of one leadership.
 type kafkaTerm struct {
-	role     Role
-	minted   FencingToken
-	versions brokerVersions
-	over     chan struct{} // closed when the epoch is known to be superseded
+	role   Role
+	minted FencingToken
+	moves  bool          // the brokers may move the epoch with a transaction
+	over   chan struct{} // closed when the epoch is known to be superseded
 
 	written chan struct{} // closed when a transaction is committed or nothing is written any more
 	writes  sync.Once     // closes written
@@ -170,11 +170,11 @@ func (r *kafkaTerms) settle(ctx context.Context, role Role) {
 
 // install makes a term of a minted token. The term before it is superseded.
 // With tracking it is known that the brokers advance the epoch.
-func (r *kafkaTerms) install(role Role, token FencingToken, versions brokerVersions, tracking bool) *kafkaTerm {
+func (r *kafkaTerms) install(role Role, token FencingToken, moves, tracking bool) *kafkaTerm {
 	term := &kafkaTerm{
 		role:      role,
 		minted:    token,
-		versions:  versions,
+		moves:     moves,
 		ids:       []int64{token.producerID},
 		over:      make(chan struct{}),
 		written:   make(chan struct{}),

@@ -10,7 +10,7 @@ import (
 
 func installed(r *kafkaTerms, role Role, producerID int64, epoch int16) FencingToken {
 	token := FencingToken{producerID: producerID, producerEpoch: epoch}
-	r.install(role, token, brokerVersions{}, false)
+	r.install(role, token, false, false)
 	return token
 }
 

@@ -104,7 +104,7 @@ func (x *transaction) detect(ctx context.Context) error {
 			x.adopt(state.pair)
 			x.decide(true)
 			return nil
-		case x.term.versions.moves && (state.state != stateEmpty || !x.tellsStates()):
+		case x.term.moves && (state.state != stateEmpty || !x.tellsStates()):
 			x.expectTracking(x.term)
 		}
 	}

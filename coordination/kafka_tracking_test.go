@@ -414,20 +414,6 @@ func TestKafkaTransportGivesAHalfDoneTransactionUpWhereTheEpochMoves(t *testing.
 	}
 }
 
-// gone are the versions that brokers may give up.
-var gone = map[string]versionFloors{
-	"the end":   {kmsg.EndTxn: pinnedEnd + 1},
-	"all steps": {kmsg.AddPartitionsToTxn: 4, kmsg.Produce: 12, kmsg.EndTxn: pinnedEnd + 1},
-}
-
-func TestKafkaTransportUsesNewerVersionsWhereTheOldOnesAreGone(t *testing.T) {
-	for name, floors := range gone {
-		t.Run(name, func(t *testing.T) {
-			tracks(t, floors.under(fakeStage(t)), role(t, unique("role")), 1)
-		})
-	}
-}
-
 // The brokers begin to advance the epoch under a leadership, whatever the version
 // of its requests. It ends at its own next write, and the member leads again.
 func TestKafkaTransportOutlivesAnEpochThatBeginsToMove(t *testing.T) {
@@ -522,42 +508,5 @@ func TestKafkaTransportEndsNoTransactionInAVersionThatBrokersCannotLog(t *testin
 			}
 			stable()
 		})
-	}
-}
-
-// Brokers are replaced under a running process, by ones that gave the pinned
-// versions up, and back. A term that began before may end; the next one works.
-func TestKafkaTransportLearnsTheVersionsOfReplacedBrokers(t *testing.T) {
-	s, network := fakeStage(t), newLossy()
-	topic, r := s.compacted(t, 1), role(t, "controller")
-	var floors atomic.Pointer[versionFloors]
-	floors.Store(&versionFloors{})
-	transport := changing(network.over(s), func() versionFloors { return *floors.Load() }).transport(t, standardConfig(t))
-	write := func(minted coordination.FencingToken) error {
-		return transport.WriteLease(within(t, patience), at(topic, 0), minted, []byte("lease"), []byte("value"))
-	}
-	minted := coordination.NoEpoch
-	for _, oldest := range []versionFloors{{}, gone["all steps"], {}} {
-		floors.Store(&oldest)
-		network.cut()
-		network.mend()
-		if minted != coordination.NoEpoch {
-			var failed interface{ Retriable() bool }
-			if err := write(minted); err != nil && (!errors.As(err, &failed) || !failed.Retriable()) {
-				t.Errorf("a term under which the brokers were replaced, now with %v: %v, want an error that is worth another try", oldest, err)
-			}
-		}
-		var err error
-		if minted, err = transport.AcquireEpoch(within(t, patience), r); err != nil {
-			t.Fatalf("mint with %v: %v", oldest, err)
-		}
-		for n := range 3 {
-			if err := write(minted); err != nil {
-				t.Fatalf("write %d with %v: %v", n, oldest, err)
-			}
-			if current, known := transport.CurrentToken(r, minted); !known || current != s.describe(t, r) {
-				t.Errorf("after write %d with %v: token %s, %v; the coordinator holds %s", n, oldest, current, known, s.describe(t, r))
-			}
-		}
 	}
 }

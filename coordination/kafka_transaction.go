@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -202,9 +201,6 @@ func (x *transaction) flush(ctx context.Context, left *kafkaBatch) error {
 
 // add adds partitions to the transaction. The coordinator checks the epoch.
 func (x *transaction) add(ctx context.Context, partitions []TopicPartition) error {
-	if x.term.versions.add > pinnedAddPartitionsVersion {
-		return nil // producing adds them
-	}
 	pair := x.term.pair()
 	ask := kmsg.NewPtrAddPartitionsToTxnRequest()
 	ask.TransactionalID = x.term.role.name
@@ -280,7 +276,7 @@ func refusedPartition(answer *kmsg.AddPartitionsToTxnResponse) (TopicPartition, 
 func (x *transaction) produce(ctx context.Context, partitions []TopicPartition, queue map[TopicPartition][]*kafkaBatch) error {
 	return x.persist(ctx, x.request("Produce"), func(ctx context.Context) error {
 		for {
-			leaders, sizes := make(map[int32][]*kafkaBatch), make(map[int32]int)
+			leaders := make(map[int32][]*kafkaBatch)
 			ids := make(topicIDs)
 			for _, at := range partitions {
 				if len(queue[at]) == 0 {
@@ -291,11 +287,7 @@ func (x *transaction) produce(ctx context.Context, partitions []TopicPartition, 
 					return err
 				}
 				ids[at.Topic] = route.id
-				leader, head := partition.leader, queue[at][0]
-				if sizes[leader] += head.size(); len(leaders[leader]) > 0 && sizes[leader] > maxRequestBytes {
-					continue
-				}
-				leaders[leader] = append(leaders[leader], head)
+				leaders[partition.leader] = append(leaders[partition.leader], queue[at][0])
 			}
 			if len(leaders) == 0 {
 				return nil
@@ -319,7 +311,7 @@ func (x *transaction) send(ctx context.Context, leader int32, heads []*kafkaBatc
 		x.term.unsettled[batch.at] = batch
 	}
 	x.sent = true
-	answers, err := x.post(ctx, x.produceClient(), &x.term.role.name, leader, heads, ids)
+	answers, err := x.post(ctx, x.clients.pinned, &x.term.role.name, leader, heads, ids)
 	for _, batch := range heads {
 		x.unclear = x.unclear || batch.unknown && slices.Contains(x.batches, batch)
 	}
@@ -367,16 +359,6 @@ func (x *transaction) acknowledge(ctx context.Context, batch *kafkaBatch, answer
 	case reactRetry:
 		return x.notProduced(at, code)
 	}
-	if code == kerr.MessageTooLarge.Code && len(batch.records) > 1 {
-		if err := x.outlast(ctx); err != nil {
-			return err
-		}
-		first, second := batch.halves()
-		queue[at] = append([]*kafkaBatch{first, second}, queue[at][1:]...)
-		i := slices.Index(x.batches, batch)
-		x.batches = slices.Replace(x.batches, i, i+1, first, second)
-		return nil
-	}
 	return &TopicError{Topic: at.Topic, Partition: at.Partition, Err: kerr.ErrorForCode(code)}
 }
 
@@ -416,14 +398,4 @@ func (x *transaction) inDoubt(err error) error {
 		return err
 	}
 	return &OutcomeUnknownError{Role: x.term.role, Token: x.term.pair(), Err: err}
-}
-
-// produceClient returns the client that produces. Later versions than the
-// pinned one let a batch extend the transaction by itself, and some brokers do
-// that also for an epoch that they reject.
-func (x *transaction) produceClient() *kgo.Client {
-	if x.term.versions.produce > pinnedProduceVersion {
-		return x.clients.plain
-	}
-	return x.clients.pinned
 }

@@ -36,49 +36,25 @@ const (
 	movingLevel        = 2
 )
 
-// brokerVersions are what the coordinator of a role says about the requests of a
-// lease: the oldest versions that it accepts, and whether the epoch can move.
-type brokerVersions struct {
-	produce, add, end int16
-	moves             bool
-}
-
-// learnVersions asks the coordinator of a role for its versions. Brokers give up
-// old versions with a major release, and take them back when that is undone, so
-// every term has its own answer. The question takes the connection of the mint
-// that follows, which then waits for no dial.
-func (t *KafkaTransport) learnVersions(ctx context.Context, role Role) (brokerVersions, error) {
+// learnMoves asks the coordinator of a role whether the epoch can move. Brokers
+// can be replaced, so every term has its own answer. The question takes the
+// connection of the mint that follows, which then waits for no dial.
+func (t *KafkaTransport) learnMoves(ctx context.Context, role Role) (moves bool, err error) {
 	ask := kmsg.NewPtrApiVersionsRequest()
 	ask.ClientSoftwareName, ask.ClientSoftwareVersion = "kgo", "unknown"
 	if values := t.clients.pinned.OptValues(kgo.SoftwareNameAndVersion); len(values) == 2 {
 		ask.ClientSoftwareName, _ = values[0].(string)
 		ask.ClientSoftwareVersion, _ = values[1].(string)
 	}
-	var versions brokerVersions
-	_, err := t.coordinated(ctx, t.clients.pinned, role, func(to kmsg.Requestor) (int16, error) {
+	_, err = t.coordinated(ctx, t.clients.pinned, role, func(to kmsg.Requestor) (int16, error) {
 		answer, err := ask.RequestWith(ctx, to)
 		if err != nil {
 			return 0, err
 		}
-		for _, key := range answer.ApiKeys {
-			switch kmsg.Key(key.ApiKey) {
-			case kmsg.Produce:
-				versions.produce = key.MinVersion
-			case kmsg.AddPartitionsToTxn:
-				versions.add = key.MinVersion
-			case kmsg.EndTxn:
-				versions.end = key.MinVersion
-			}
-		}
 		for _, feature := range answer.FinalizedFeatures {
-			versions.moves = versions.moves || feature.Name == transactionFeature && feature.MaxVersionLevel >= movingLevel
+			moves = moves || feature.Name == transactionFeature && feature.MaxVersionLevel >= movingLevel
 		}
 		return 0, nil
 	})
-	return versions, err
-}
-
-// pinnable reports whether the brokers accept the pinned versions.
-func (v brokerVersions) pinnable() bool {
-	return v.produce <= pinnedProduceVersion && v.add <= pinnedAddPartitionsVersion && v.end <= pinnedEndVersion
+	return moves, err
 }
