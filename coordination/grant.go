@@ -31,16 +31,19 @@ func (g *grant) untilRenewal(now moment) time.Duration {
 // untilExpiry returns the extent until the lease is over, on the clock that
 // says so first. It is zero from then on.
 func (g *grant) untilExpiry(now moment) time.Duration {
-	return min(
-		g.timing.RemainingAt(now.wall),
-		max(0, wholeMillis(g.timing.config.duration)-now.since(g.taken)),
-	)
+	return min(g.timing.RemainingAt(now.wall), g.left(now))
 }
 
-// attemptBound returns how long one renewal may take: until the lease is over
-// or the next renewal is due, and a poll interval at least.
+// left returns what is left of the lease on the monotonic clock.
+func (g *grant) left(now moment) time.Duration {
+	return max(0, wholeMillis(g.timing.config.duration)-now.since(g.taken))
+}
+
+// attemptBound returns how long one renewal may take: until the lease is over on
+// the monotonic clock or the next renewal is due, and a poll interval at least. A
+// step of the wall clock takes no time from a slow renewal.
 func (g *grant) attemptBound(now moment, poll time.Duration) time.Duration {
-	return max(min(g.timing.config.renewInterval, g.untilExpiry(now)), poll)
+	return max(min(g.timing.config.renewInterval, g.left(now)), poll)
 }
 
 // safeUntil returns the instant on the wall clock up to which no standby whose

@@ -379,3 +379,24 @@ func TestMembersThatStartWithoutALeaseChallengeInTurns(t *testing.T) {
 		}
 	})
 }
+
+// A step of the wall clock past the deadline leaves a renewal over a slow network
+// the time it needs.
+func TestForwardJumpOfAHolderLeavesASlowRenewalItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, clock := newFake(), newSkewedClock(0)
+		l, err := coordination.AcquireLeadership(t.Context(), &flaky{fake: f, trip: 700 * time.Millisecond}, role(t, "controller"),
+			member(t, "node-1"), coordination.WithClock(clock), coordination.WithPollInterval(500*time.Millisecond))
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.step(time.Hour)
+		<-time.After(time.Minute)
+		if l.Err() != nil {
+			t.Errorf("the leadership ended: %v", l.Err())
+		}
+		if err := l.Resign(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}

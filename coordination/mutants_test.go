@@ -10,131 +10,183 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"go/ast"
+	"go/format"
 	"go/parser"
 	gotoken "go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
 
 var mutantsShow = flag.Bool("mutants.show", false, "print what the tests of each mutant say")
 
-// mutant is one deliberate fault: a piece of the package, or of the simulated
-// cluster, that says something else. The named tests have to notice.
-type mutant struct {
-	name     string
-	file     string
-	old, new string
-	tests    string // a regular expression, as for go test -run
-	says     string // what a test that notices says
-	seeds    int    // how many elections are simulated, if not mutantSeeds
-	alone    bool   // the simulation says nothing else
-	steady   bool   // elections without faults are simulated
-	hangs    bool   // the tests do not end, and that is how they notice
+// forced are the files whose conditions are forced to true and to false, one at
+// a time, and the tests that have to notice.
+var forced = []struct{ files, tests string }{
+	{"device_guard.go", "Device"},
+	{"evaluate.go rank.go fold.go", "Evaluate|Rank|Fold|Tombstone|Newest|Ties|Built|Model|Candidate|Roster"},
+	{"sighting.go state.go grant.go", "Sighting|Candidate|Grant|Read[A-Z].*Stale|Standby|Holder|Registration|Fence|Duplicate|Clock|TakeOver|Vacan|Turns"},
+	{"guard.go leadership.go renew.go resign.go", "Guarded|Guard|Leadership|Renew|Resign|Expir|Hung|Paused|Fenced|Trust|Credential|Verify|" +
+		"Superseded|Tracked|Lifetime|Closed|Concurrent|Cancel|Forward|Zero|Leave|Logger|Observers|Leaves"},
+	{"kafka_term.go", "Terms|TokenOf|Suite|Rival|Mint"},
 }
 
+// survivors are forced conditions that change nothing that a caller could see,
+// by file and place: why not.
+var survivors = map[string]string{}
+
+// mutantPatience bounds the tests of one mutant, and waitPatience one wait of a
+// test, which may be in vain.
 const (
-	// mutantSeeds is how many elections are simulated to kill a mutant.
-	mutantSeeds = 200
-
-	// mutantPatience bounds the tests of one mutant.
 	mutantPatience = 90 * time.Second
-
-	// waitPatience bounds one wait of a test, which may be in vain.
-	waitPatience = 30 * time.Second
-
-	// hangPatience bounds the tests of a mutant that hangs.
-	hangPatience = 5 * time.Second
+	waitPatience   = 10 * time.Second
 )
 
-// TestMutants builds the tests of the package once for every mutant, with the
-// changed file laid over the real one, and expects the named tests to fail for
-// the reason that the mutant gives them.
+// switchboard is the file that forces one condition, which a variable of the
+// environment names with its value.
+const switchboard = `package coordination
+
+import "os"
+
+var mutant = os.Getenv("COORDINATION_MUTANT")
+
+func mutated(place string, holds bool) bool {
+	switch mutant {
+	case place + "=true":
+		return true
+	case place + "=false":
+		return false
+	}
+	return holds
+}
+`
+
+// TestMutants builds the tests with every condition behind a switch and runs
+// them once for each position of each switch, and builds them once more for
+// every named fault. The tests have to fail each time.
 func TestMutants(t *testing.T) {
-	all := slices.Concat(ruleMutants, termMutants, kafkaMutants, invariantMutants)
-	names := make(map[string]bool)
-	var tests []string
-	for _, m := range all {
-		if names[m.name] {
-			t.Errorf("two mutants are called %q", m.name)
+	overlay := map[string]string{"mutated.go": switchboard}
+	places := make(map[string][]string) // of a group, by its tests
+	for _, group := range forced {
+		for _, file := range strings.Fields(group.files) {
+			source, found := instrument(t, file)
+			overlay[file] = source
+			places[group.tests] = append(places[group.tests], found...)
 		}
-		names[m.name] = true
-		tests = append(tests, m.tests)
 	}
-	t.Run("original", func(t *testing.T) {
-		slices.Sort(tests)
-		original := mutant{file: "doc.go", tests: strings.Join(slices.Compact(tests), "|")}
-		output, err := runTests(t, buildTests(t, original), original)
-		if err != nil {
-			t.Fatalf("the tests fail without a mutant:\n%s", output)
+	binary := buildTests(t, overlay)
+	known := make(map[string]bool)
+	for _, group := range forced {
+		if output, err := runTests(t, binary, group.tests, ""); err != nil {
+			t.Fatalf("the tests %s fail without a mutant:\n%s", group.tests, output)
 		}
-	})
-	if t.Failed() {
-		return
+		for _, place := range places[group.tests] {
+			for _, value := range []string{"true", "false"} {
+				name := place + "=" + value
+				known[name] = true
+				if survivors[name] != "" {
+					continue
+				}
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					if output, err := runTests(t, binary, group.tests, name); err == nil {
+						t.Errorf("the mutant survives %s", group.tests)
+					} else if *mutantsShow {
+						t.Logf("%s", output)
+					}
+				})
+			}
+		}
 	}
-	for _, m := range all {
+	for name := range survivors {
+		if !known[name] {
+			t.Errorf("there is no condition %q", name)
+		}
+	}
+	for _, m := range faults {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			m.check(t)
+			source, err := os.ReadFile(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(source), m.old); n != 1 {
+				t.Fatalf("%s holds the text to change %d times, want once:\n%s", m.file, n, m.old)
+			}
+			binary := buildTests(t, map[string]string{m.file: strings.Replace(string(source), m.old, m.new, 1)})
+			output, err := runTests(t, binary, m.tests, "", strings.Fields(m.flags)...)
+			if *mutantsShow {
+				t.Logf("%s", output)
+			}
+			if err == nil || !strings.Contains(output, m.says) {
+				t.Errorf("the tests %s do not say %q (%v):\n%.4000s", m.tests, m.says, err, output)
+			}
 		})
 	}
 }
 
-// check expects that the tests kill the mutant.
-func (m mutant) check(t *testing.T) {
-	output, err := runTests(t, buildTests(t, m), m)
-	if *mutantsShow {
-		t.Logf("%s\n%s", m.name, output)
-	}
-	var exit *exec.ExitError
-	switch {
-	case err == nil && strings.Contains(output, "no tests to run"):
-		t.Fatalf("no test matches %s", m.tests)
-	case err == nil:
-		t.Fatalf("the mutant survives %s", m.tests)
-	case !errors.As(err, &exit):
-		t.Fatalf("run the tests of the mutant: %v", err)
-	}
-	if timed := strings.Contains(output, "panic: test timed out"); timed != m.hangs {
-		t.Errorf("the tests ran out of time: %t, want %t:\n%.4000s", timed, m.hangs, output)
-	}
-	if m.says == "" || !strings.Contains(output, m.says) {
-		t.Errorf("the tests do not say %q:\n%.4000s", m.says, output)
-	}
-	if m.alone {
-		for _, problem := range simProblem.FindAllStringSubmatch(output, -1) {
-			if problem[1] != m.says {
-				t.Errorf("the simulation says more than %q: %s", m.says, problem[0])
-			}
-		}
-	}
-}
-
-// simProblem matches a line about an invariant that did not hold.
-var simProblem = regexp.MustCompile(`(?m)^\s*[0-9.hmsn\x{b5}]+: \[(.*?)\].*$`)
-
-// buildTests builds the named tests with the change of a mutant. Test files
-// that they do not need are left out, which takes most of the time.
-func buildTests(t *testing.T, m mutant) (binary string) {
+// instrument puts every condition of a file behind a switch, except that of an
+// error, and returns the new source and the names of the switches.
+func instrument(t *testing.T, file string) (source string, places []string) {
 	t.Helper()
-	source, err := os.ReadFile(m.file)
+	fset := gotoken.NewFileSet()
+	parsed, err := parser.ParseFile(fset, file, nil, parser.ParseComments)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(source), m.old); m.old != "" && n != 1 {
-		t.Fatalf("%s holds the text to change %d times, want once:\n%s", m.file, n, m.old)
+	for _, decl := range parsed.Decls {
+		function, ok := decl.(*ast.FuncDecl)
+		if !ok || function.Body == nil {
+			continue
+		}
+		wrap := func(cond ast.Expr) ast.Expr {
+			var text bytes.Buffer
+			if err := format.Node(&text, fset, cond); err != nil {
+				t.Fatal(err)
+			}
+			if text.String() == "err != nil" {
+				return cond
+			}
+			place := fmt.Sprintf("%s:%s:%s", strings.TrimSuffix(file, ".go"), function.Name.Name, strings.Join(strings.Fields(text.String()), "_"))
+			places = append(places, place)
+			return &ast.CallExpr{Fun: ast.NewIdent("mutated"), Args: []ast.Expr{&ast.BasicLit{Kind: gotoken.STRING, Value: fmt.Sprintf("%q", place)}, cond}}
+		}
+		ast.Inspect(function.Body, func(node ast.Node) bool {
+			switch n := node.(type) {
+			case *ast.IfStmt:
+				n.Cond = wrap(n.Cond)
+			case *ast.SwitchStmt:
+				if n.Tag == nil {
+					for _, clause := range n.Body.List {
+						for i, cond := range clause.(*ast.CaseClause).List {
+							clause.(*ast.CaseClause).List[i] = wrap(cond)
+						}
+					}
+				}
+			}
+			return true
+		})
 	}
+	parsed.Comments = nil // their places moved
+	var out bytes.Buffer
+	if err := format.Node(&out, fset, parsed); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), places
+}
+
+// buildTests builds the tests with other texts in the place of some files.
+func buildTests(t *testing.T, texts map[string]string) (binary string) {
+	t.Helper()
 	dir := t.TempDir()
 	replace := make(map[string]string)
-	lay := func(name, text string) {
+	for name, text := range texts {
 		original, err := filepath.Abs(name)
 		if err != nil {
 			t.Fatal(err)
@@ -144,10 +196,6 @@ func buildTests(t *testing.T, m mutant) (binary string) {
 			t.Fatal(err)
 		}
 	}
-	for name, without := range testFiles().without(m.tests) {
-		lay(name, without)
-	}
-	lay(m.file, strings.Replace(string(source), m.old, m.new, 1))
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
@@ -157,148 +205,36 @@ func buildTests(t *testing.T, m mutant) (binary string) {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(dir, "mutant.test")
-	command := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-gcflags=-N -l -dwarf=false", "-ldflags=-s -w",
-		"-overlay="+list, "-o", binary, ".")
+	command := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay="+list, "-o", binary, ".")
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("the mutant does not build: %v\n%s", err, output)
 	}
 	return binary
 }
 
-// testFile is a file of tests: what it declares, and what it mentions.
-type testFile struct {
-	name, pkg string
-	declares  []string
-	mentions  map[string]bool
-}
+// slow matches tests that wait in real time or simulate for long.
+var slow = regexp.MustCompile(`Simulated`)
 
-type testFileList []testFile
-
-// testFiles parses the test files of the package.
-var testFiles = sync.OnceValue(func() (files testFileList) {
-	names, err := filepath.Glob("*_test.go")
-	if err != nil {
-		panic(err)
-	}
-	for _, name := range names {
-		if strings.HasPrefix(name, "mutants_") {
-			continue
-		}
-		parsed, err := parser.ParseFile(gotoken.NewFileSet(), name, nil, 0)
-		if err != nil {
-			panic(err)
-		}
-		file := testFile{name: name, pkg: parsed.Name.Name, mentions: make(map[string]bool)}
-		for _, decl := range parsed.Decls {
-			switch d := decl.(type) {
-			case *ast.FuncDecl:
-				if d.Recv == nil {
-					file.declares = append(file.declares, d.Name.Name)
-				}
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					switch s := spec.(type) {
-					case *ast.TypeSpec:
-						file.declares = append(file.declares, s.Name.Name)
-					case *ast.ValueSpec:
-						for _, name := range s.Names {
-							file.declares = append(file.declares, name.Name)
-						}
-					}
-				}
-			}
-		}
-		keys := make(map[*ast.Ident]bool) // of composite literals: fields
-		ast.Inspect(parsed, func(node ast.Node) bool {
-			if pair, ok := node.(*ast.KeyValueExpr); ok {
-				if key, ok := pair.Key.(*ast.Ident); ok {
-					keys[key] = true
-				}
-			}
-			return true
-		})
-		for _, id := range parsed.Unresolved {
-			if !keys[id] {
-				file.mentions[id.Name] = true
-			}
-		}
-		files = append(files, file)
-	}
-	return files
-})
-
-// plainTestMain stands in for a TestMain that starts other programs too.
-const plainTestMain = `package coordination_test
-
-import (
-	"testing"
-
-	"go.uber.org/goleak"
-)
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-`
-
-// without returns the files that the tests of a pattern do not need, with an
-// empty file in the place of each.
-func (files testFileList) without(pattern string) map[string]string {
-	var starts []string
-	for _, alternative := range strings.Split(pattern, "|") {
-		start, _, _ := strings.Cut(alternative, "/")
-		starts = append(starts, start)
-	}
-	wanted := regexp.MustCompile(strings.Join(starts, "|"))
-	needed := make(map[string]bool)
-	var queue testFileList
-	for _, file := range files {
-		if slices.ContainsFunc(file.declares, func(name string) bool { return strings.HasPrefix(name, "Test") && wanted.MatchString(name) }) {
-			needed[file.name] = true
-			queue = append(queue, file)
-		}
-	}
-	for len(queue) > 0 {
-		next := queue[0]
-		queue = queue[1:]
-		for _, file := range files {
-			if !needed[file.name] && slices.ContainsFunc(file.declares, func(name string) bool { return next.mentions[name] }) {
-				needed[file.name] = true
-				queue = append(queue, file)
-			}
-		}
-	}
-	empty := make(map[string]string)
-	for _, file := range files {
-		switch {
-		case needed[file.name]:
-		case slices.Contains(file.declares, "TestMain"):
-			empty[file.name] = plainTestMain
-		default:
-			empty[file.name] = "package " + file.pkg + "\n"
-		}
-	}
-	return empty
-}
-
-// runTests runs the tests of a mutant.
-func runTests(t *testing.T, binary string, m mutant) (output string, err error) {
+// runTests runs the tests of one mutant.
+func runTests(t *testing.T, binary, tests, forced string, flags ...string) (output string, err error) {
 	t.Helper()
-	patience, seeds := mutantPatience, mutantSeeds
-	if m.hangs {
-		patience = hangPatience
-	}
-	if m.seeds > 0 {
-		seeds = m.seeds
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), mutantPatience+10*time.Second)
 	defer cancel()
-	arguments := []string{"-test.count=1", "-test.timeout=" + patience.String(), "-test.run=" + m.tests}
-	if strings.Contains(m.tests, "TestSimulatedElections") {
-		arguments = append(arguments, "-sim.seeds="+strconv.Itoa(seeds), "-sim.steady="+strconv.FormatBool(m.steady))
+	arguments := append([]string{"-test.count=1", "-test.failfast", "-test.timeout=" + mutantPatience.String(), "-test.run=" + tests}, flags...)
+	if !slow.MatchString(tests) {
+		arguments = append(arguments, "-test.skip=Simulated|Thousand|Process|Linearizable|Stack")
 	}
 	command := exec.CommandContext(ctx, binary, arguments...)
-	command.Env = append(os.Environ(), patienceVariable+"="+waitPatience.String())
+	command.Env = append(os.Environ(), "COORDINATION_MUTANT="+forced, patienceVariable+"="+waitPatience.String())
 	var text bytes.Buffer
 	command.Stdout, command.Stderr = &text, &text
 	err = command.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("run the tests of the mutant: %v", err)
+	}
+	if strings.Contains(text.String(), "no tests to run") {
+		t.Fatalf("no test matches %s", tests)
+	}
 	return text.String(), err
 }
