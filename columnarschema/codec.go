@@ -23,8 +23,11 @@ type recordCodec struct {
 	options *codecOptions
 	value   *part
 	payload *arrow.Schema // of values and keys, without metadata columns
-	perRow  atomic.Int64  // bytes that encode wrote for a row in the call before
-	broken  error         // returned by every call
+	// full are the schemas of decoded batches: without and with tombstones. Each is
+	// that of the first such batch.
+	full   [2]atomic.Pointer[arrow.Schema]
+	perRow atomic.Int64 // bytes that encode wrote for a row in the call before
+	broken error        // returned by every call
 }
 
 var _ columnar.BatchCodec = (*recordCodec)(nil)

@@ -208,5 +208,24 @@ func (d *batchDecoder) batch() (arrow.RecordBatch, error) {
 			}
 		}())
 	}
-	return columnar.AttachMetadata(d.codec.mem, payload, kept)
+	attached, err := columnar.AttachMetadata(d.codec.mem, payload, kept)
+	if err != nil {
+		return nil, err
+	}
+	return d.codec.share(attached), nil
+}
+
+// share gives a batch the schema object of earlier batches, by which operators
+// and sinks know that they can go on with what they have found out about its
+// columns. It takes the batch over.
+func (c *recordCodec) share(batch arrow.RecordBatch) arrow.RecordBatch {
+	known := &c.full[0]
+	if batch.Schema().HasField(columnar.TombstoneColumn) {
+		known = &c.full[1]
+	}
+	if known.CompareAndSwap(nil, batch.Schema()) {
+		return batch
+	}
+	defer batch.Release()
+	return array.NewRecordBatch(known.Load(), batch.Columns(), batch.NumRows())
 }

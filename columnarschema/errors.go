@@ -16,7 +16,6 @@ var (
 	errTombstone      = errors.New("record has no value; TombstoneKeep makes it a row of nulls, TombstoneSkip leaves it out")
 	errNoAllocator    = errors.New("columnarschema: allocator must not be nil")
 	errBareTombstones = errors.New("columnarschema: WithoutMetadataColumns needs WithTombstones(TombstoneReject) or WithTombstones(TombstoneSkip)")
-	errNullKey        = errors.New("record has no key")
 	errKeyCodec       = errors.New("columnarschema: the codec is for keys; give it to the codec of the values with WithKey")
 )
 
