@@ -110,6 +110,29 @@ func TestDataWithoutACounterpartFailAlone(t *testing.T) {
 	}
 }
 
+func TestBranchesOfANullableAreChecked(t *testing.T) {
+	nullable := recordOf(`["null","int"]`)
+	for _, tc := range []struct {
+		body []byte
+		want string
+	}{
+		{[]byte{2, 6}, "[3]"},
+		{[]byte{0}, "[(null)]"},
+		{[]byte{0x82, 0, 6}, "[3]"}, // in more bytes than it takes
+		{[]byte{4, 6}, "field f at byte 0: index 2 is none of 2"},
+		{[]byte{1, 6}, "field f at byte 0: index -1 is none of 2"},
+		{[]byte{0x84, 0, 6}, "field f at byte 0: index 2 is none of 2"},
+	} {
+		got, err := readAs(t, nullable, nullable, tc.body...)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tc.want {
+			t.Errorf("%x gives %s, want %s", tc.body, got, tc.want)
+		}
+	}
+}
+
 // writeColumn writes the rows of one column under the type of a field.
 func writeColumn(t *testing.T, field string, column arrow.Array) ([]string, error) {
 	t.Helper()
