@@ -3,9 +3,7 @@
 package columnar
 
 import (
-	"errors"
 	"fmt"
-	"math/big"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -14,40 +12,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/decimals"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
-
-var errDecimalOverflow = errors.New("decimal overflow: the value needs more than 256 bits")
-
-// decimalsOf returns the unscaled values of a plain column of decimals.
-func decimalsOf(arr arrow.Array, scratch *[]decimal256.Num) []decimal256.Num {
-	switch arr.DataType().ID() {
-	case arrow.DECIMAL256:
-		return arrays.FixedValues[decimal256.Num](arr)
-	case arrow.DECIMAL128:
-		numbers := arrays.Resized(scratch, arr.Len())
-		for i, value := range arrays.FixedValues[decimal128.Num](arr) {
-			numbers[i] = decimal256.FromDecimal128(value)
-		}
-		return numbers
-	case arrow.DECIMAL64:
-		numbers := arrays.Resized(scratch, arr.Len())
-		for i, value := range arrays.FixedValues[int64](arr) {
-			numbers[i] = decimal256.FromI64(value)
-		}
-		return numbers
-	case arrow.DECIMAL32:
-		numbers := arrays.Resized(scratch, arr.Len())
-		for i, value := range arrays.FixedValues[int32](arr) {
-			numbers[i] = decimal256.FromI64(int64(value))
-		}
-		return numbers
-	default:
-		return arrays.Resized(scratch, arr.Len())
-	}
-}
 
 // decimalState holds decimals of one scale, which grows with the columns that
 // are added. A decimal takes four words, the lowest first, and one that is 1 if
@@ -97,7 +66,7 @@ func (*decimalState) kind() arrays.Kind { return arrays.DecimalKind }
 
 // load takes the values of a column in the scale of the state.
 func (s *decimalState) load(arr arrow.Array) error {
-	s.nulls, s.batch = arrays.ValidityOf(arr), decimalsOf(arr, &s.scratch)
+	s.nulls, s.batch = arrays.ValidityOf(arr), decimals.Of(arr, &s.scratch)
 	dt, ok := arr.DataType().(arrow.DecimalType)
 	if !ok || s.scaled && dt.GetScale() == s.scale {
 		return nil
@@ -114,8 +83,8 @@ func (s *decimalState) load(arr arrow.Array) error {
 		if s.nulls.IsNull(row) {
 			continue
 		}
-		if scaled[row], ok = rescaled(number, more); !ok {
-			return namedcols.AtRow(row, errDecimalOverflow)
+		if scaled[row], ok = decimals.Rescaled(number, more); !ok {
+			return namedcols.AtRow(row, decimals.ErrOverflow)
 		}
 	}
 	s.batch = scaled
@@ -152,30 +121,13 @@ func (s *decimalState) rescaledRows(words []uint64, more int32) ([]uint64, error
 		if !valid {
 			continue
 		}
-		number, ok := rescaled(number, more)
+		number, ok := decimals.Rescaled(number, more)
 		if !ok {
-			return nil, errDecimalOverflow
+			return nil, decimals.ErrOverflow
 		}
 		moved.set(group, number)
 	}
 	return scratch.words, nil
-}
-
-// rescaled returns the number with more digits behind the point, if it fits. A
-// negative number of digits takes zeros away.
-func rescaled(number decimal256.Num, more int32) (decimal256.Num, bool) {
-	if more < 0 {
-		return numberOf(new(big.Int).Quo(number.BigInt(), numtext.PowerOfTen(-more)))
-	}
-	return numberOf(new(big.Int).Mul(number.BigInt(), numtext.PowerOfTen(more)))
-}
-
-// numberOf returns value in 256 bits, if it fits.
-func numberOf(value *big.Int) (decimal256.Num, bool) {
-	if value.BitLen() > 255 {
-		return decimal256.Num{}, false
-	}
-	return decimal256.FromBigInt(value), true
 }
 
 func (s *decimalState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
@@ -233,7 +185,7 @@ func (s *decimalState) encode(w *statebytes.Writer, groups []uint32) {
 
 func (s *decimalState) decode(r *statebytes.Reader, groups int) {
 	s.scaled, s.scale = r.Byte() != 0, int32(r.Uint32())
-	if s.scale < -maxDecimalScale || s.scale > maxDecimalScale {
+	if s.scale < -decimals.MaxScale || s.scale > decimals.MaxScale {
 		r.Fail(fmt.Errorf("scale %d of decimals is out of range in snapshot", s.scale))
 	}
 	entries := statebytes.NewReader(r.Take(uint64(groups) * 33))
@@ -252,9 +204,6 @@ func (s *decimalState) decode(r *statebytes.Reader, groups int) {
 	}
 }
 
-// maxDecimalScale bounds the scales that are read from a snapshot.
-const maxDecimalScale = 76
-
 // decimalSumState adds decimals.
 type decimalSumState struct{ decimalState }
 
@@ -267,7 +216,7 @@ func (s *decimalSumState) add(ids []uint32, first int) error {
 		number := s.batch[first+i]
 		sum := former.Add(number)
 		if negative := former.Sign() < 0; negative == (number.Sign() < 0) && negative != (sum.Sign() < 0) {
-			return namedcols.AtRow(first+i, errDecimalOverflow)
+			return namedcols.AtRow(first+i, decimals.ErrOverflow)
 		}
 		s.set(id, sum)
 	}

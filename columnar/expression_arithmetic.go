@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal256"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/decimals"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -192,7 +193,7 @@ func decimalArithmetic(op operation, out []decimal256.Num, left, right *vector, 
 				out[row] = x.Mul(y)
 			} else {
 				product := x.BigInt()
-				out[row], ok = numberOf(product.Mul(product, y.BigInt()))
+				out[row], ok = decimals.FromInt(product.Mul(product, y.BigInt()))
 			}
 		default:
 			if op == opSub {
@@ -203,7 +204,7 @@ func decimalArithmetic(op operation, out []decimal256.Num, left, right *vector, 
 			ok = negative != (y.Sign() < 0) || negative == (out[row].Sign() < 0)
 		}
 		if !ok && counts(row) {
-			return namedcols.AtRow(row, errDecimalOverflow)
+			return namedcols.AtRow(row, decimals.ErrOverflow)
 		}
 	}
 	return nil

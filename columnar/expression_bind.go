@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/decimal256"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/decimals"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -188,18 +190,12 @@ func unsignedKind(value uint64) arrays.Kind {
 }
 
 func (b *boundExpression) setDecimal(value *big.Rat) error {
-	var state decimalState
-	rows := groupRows{}
-	rows.relayout([]placeable{&state}, nil)
-	rows.grow(1)
-	state.remember(new([]uint64))
-	if err := state.setRational(0, value); err != nil {
+	number, scale, err := decimals.FromRat(value)
+	if err != nil {
 		return err
 	}
-	number, _ := state.get(0)
-	b.kind, b.scale = arrays.DecimalKind, state.scale
-	b.literal = &vector{kind: arrays.DecimalKind, scale: state.scale, one: true}
-	b.literal.numbers = append(b.literal.numbers, number)
+	b.kind, b.scale = arrays.DecimalKind, scale
+	b.literal = &vector{kind: arrays.DecimalKind, scale: scale, one: true, numbers: []decimal256.Num{number}}
 	return nil
 }
 

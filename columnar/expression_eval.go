@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/decimals"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
@@ -304,8 +305,8 @@ func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool)
 				number = decimal256.FromBigInt(arg.integer(row))
 			}
 			var ok bool
-			if result.numbers[row], ok = rescaled(number, more); !ok {
-				if err := fail(row, errDecimalOverflow); err != nil {
+			if result.numbers[row], ok = decimals.Rescaled(number, more); !ok {
+				if err := fail(row, decimals.ErrOverflow); err != nil {
 					return vector{}, err
 				}
 			}

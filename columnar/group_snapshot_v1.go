@@ -8,6 +8,7 @@ import (
 	"math/big"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/decimals"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
@@ -263,16 +264,16 @@ func setAggregate(held accumulator, group uint32, value any) error {
 // setRational makes value that of a group.
 func (s *decimalState) setRational(group uint32, value *big.Rat) error {
 	scale, exact := value.FloatPrec()
-	if !exact || scale > maxDecimalScale {
+	if !exact || scale > decimals.MaxScale {
 		return fmt.Errorf("%s is not a decimal", value)
 	}
 	if err := s.widen(int32(scale)); err != nil {
 		return err
 	}
 	unscaled := new(big.Rat).Mul(value, new(big.Rat).SetInt(numtext.PowerOfTen(s.scale)))
-	number, ok := numberOf(unscaled.Num())
+	number, ok := decimals.FromInt(unscaled.Num())
 	if !ok {
-		return errDecimalOverflow
+		return decimals.ErrOverflow
 	}
 	s.set(group, number)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/decimals"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
@@ -72,7 +73,7 @@ func readVector(arr arrow.Array, into *vectorScratch) (vector, error) {
 	case arrays.TextKind, arrays.BytesKind:
 		v.bytes, err = arrays.ReadBytes(arr)
 	case arrays.DecimalKind:
-		v.numbers = decimalsOf(arr, &into.numbers)
+		v.numbers = decimals.Of(arr, &into.numbers)
 		v.scale = arr.DataType().(arrow.DecimalType).GetScale()
 	}
 	return v, err
