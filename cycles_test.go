@@ -32,7 +32,7 @@ var knots = []knot{
 		"column_builder concat concat_dictionary group_keys group_plan group_snapshot group_snapshot_v1 group_state group_table grouping " +
 		"join_keys join_output join_side join_snapshot " +
 		"key_encoding op_group_by op_join op_with_columns operator partition run state_layout topology topology_columns topology_text value value_kind window " +
-		"gather gather_nested bridge_json json_infer json_schema expression_arithmetic expression_eval",
+		"gather gather_nested bridge_json json_infer json_schema",
 		"rooms that still share a package"},
 	{"internal/jsonrows", "decode nested", "recursive descent over the values of a document"},
 	{"columnar", "cut_reader cut_reader_end", "one reader: the cuts, and the end of their log"},

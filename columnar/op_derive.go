@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/columnar/expr"
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -18,89 +19,23 @@ import (
 // true, in their order, with all columns. Rows for which it is null are
 // dropped. What is wrong with predicate is reported by [Topology.AddOperator].
 func FilterWhere(mem memory.Allocator, predicate Expression) *BuiltinOp {
-	if err := predicate.check(); err != nil {
+	if err := predicate.Err(); err != nil {
 		return invalidOperator(err)
 	}
-	return newOperator("where "+predicate.String(), "", func() kernel { return &whereFilter{mem: mem, predicate: program{expression: predicate}} })
-}
-
-// program is an expression with its form for the latest schema.
-type program struct {
-	expression Expression
-	millis     bool // the result is event time
-	schema     *arrow.Schema
-	bound      *boundExpression
-}
-
-func (p *program) bind(schema *arrow.Schema) error {
-	if namedcols.SameSchema(p.schema, schema) {
-		return nil
-	}
-	bound, err := bindExpression(p.expression.node, schema)
-	if err != nil {
-		return err
-	}
-	if bound.isTime() {
-		if err := bound.setTime(literalTimeType(bound.node.value)); err != nil {
-			return err
-		}
-	}
-	p.schema, p.bound = schema, bound
-	return nil
-}
-
-// eval computes the expression; the vector is valid until ev is released. Errors
-// name a column.
-func (p *program) eval(ev *evaluation) (vector, error) {
-	v, err := ev.eval(p.bound, nil)
-	if err == nil {
-		return v, nil
-	}
-	var known *ColumnError
-	if !errors.As(err, &known) {
-		err = namedcols.Failure(p.expression.node.firstColumnOf(), err)
-	}
-	return vector{}, err
+	return newOperator("where "+predicate.String(), "", func() kernel { return &whereFilter{mem: mem, predicate: expr.NewProgram(predicate)} })
 }
 
 type whereFilter struct {
 	mem       memory.Allocator
-	predicate program
-	rows      []int32 // scratch
+	predicate *expr.Program
 }
 
 func (f *whereFilter) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
-	if err := f.predicate.bind(batch.Schema()); err != nil {
-		return nil, err
-	}
-	if kind := f.predicate.bound.kind; kind != arrays.BoolKind && kind != arrays.AnyKind {
-		return nil, namedcols.Failure(f.predicate.expression.node.firstColumnOf(), errNotBoolean)
-	}
-	ev := newEvaluation(f.mem, batch)
-	defer ev.release()
-	v, err := f.predicate.eval(ev)
+	rows, err := f.predicate.True(f.mem, batch)
 	if err != nil {
 		return nil, err
 	}
-	return arrays.GatherBatch(f.mem, batch, f.chosen(&v, ev.rows))
-}
-
-var errNotBoolean = errors.New("predicate is not boolean")
-
-// chosen returns the rows that are true.
-func (f *whereFilter) chosen(v *vector, rows int) []int32 {
-	if v.kind == arrays.AnyKind {
-		return nil
-	}
-	chosen, count, mask := arrays.Resized(&f.rows, rows), 0, v.mask()
-	for row := range rows {
-		// Without a branch, which would be a guess.
-		chosen[count] = int32(row)
-		if v.truths[row&mask] && !v.isNull(row) {
-			count++
-		}
-	}
-	return chosen[:count]
+	return arrays.GatherBatch(f.mem, batch, rows)
 }
 
 // Derive returns an operator that adds columns. A column with the name of one
@@ -118,14 +53,14 @@ func Derive(mem memory.Allocator, columns ...NamedExpression) *BuiltinOp {
 	names := make([]string, len(columns))
 	for i, column := range columns {
 		names[i] = column.Name
-		if err := column.Expression.check(); err != nil {
+		if err := column.Expression.Err(); err != nil {
 			return invalidOperator(&ColumnError{Column: column.Name, Row: namedcols.NoRow, Cause: err})
 		}
 	}
 	if err := checkDerivedNames(names); err != nil {
 		return invalidOperator(err)
 	}
-	return newDerivation(mem, "derive", columns, nil)
+	return newDerivation(mem, "derive", columns, (*expr.Program).Column)
 }
 
 // WithKey returns an operator that makes key, which is text or bytes, the key of
@@ -133,7 +68,7 @@ func Derive(mem memory.Allocator, columns ...NamedExpression) *BuiltinOp {
 // columns, and [Expression.BigEndian] bytes of integers. A null stays a null
 // key.
 func WithKey(mem memory.Allocator, key Expression) *BuiltinOp {
-	return withMetadata(mem, KeyColumn, key, arrow.BinaryTypes.Binary, arrays.TextKind, arrays.BytesKind)
+	return withMetadata(mem, KeyColumn, key, (*expr.Program).Bytes)
 }
 
 // WithTimestamp returns an operator that makes timestamp the timestamp of the
@@ -141,85 +76,43 @@ func WithKey(mem memory.Allocator, key Expression) *BuiltinOp {
 // an integer in milliseconds since the Unix epoch, or a timestamp of any unit, which
 // is rounded down to milliseconds. A date, a time of day and a duration are refused.
 func WithTimestamp(mem memory.Allocator, timestamp Expression) *BuiltinOp {
-	return withMetadata(mem, TimestampColumn, timestamp, arrow.PrimitiveTypes.Int64, arrays.IntKind)
+	return withMetadata(mem, TimestampColumn, timestamp, (*expr.Program).Millis)
 }
 
-func withMetadata(mem memory.Allocator, name string, value Expression, dt arrow.DataType, kinds ...arrays.Kind) *BuiltinOp {
-	if err := value.check(); err != nil {
+// computation is how a program makes a column.
+type computation func(p *expr.Program, mem memory.Allocator, batch arrow.RecordBatch) (arrow.Array, error)
+
+func withMetadata(mem memory.Allocator, name string, value Expression, compute computation) *BuiltinOp {
+	if err := value.Err(); err != nil {
 		return invalidOperator(&ColumnError{Column: name, Row: namedcols.NoRow, Cause: err})
 	}
-	return newDerivation(mem, "set", []NamedExpression{value.As(name)}, func(bound *boundExpression) (arrow.DataType, error) {
-		what := bound.kind.String()
-		isStamp := bound.when == nil || bound.when.ID() == arrow.TIMESTAMP
-		if !isStamp {
-			what = bound.when.String()
+	return newDerivation(mem, "set", []NamedExpression{value.As(name)}, func(p *expr.Program, mem memory.Allocator, batch arrow.RecordBatch) (arrow.Array, error) {
+		column, err := compute(p, mem, batch)
+		var kind *expr.KindError
+		if errors.As(err, &kind) {
+			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: kind}
 		}
-		if bound.kind != arrays.AnyKind && (!slices.Contains(kinds, bound.kind) || !isStamp) {
-			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: errors.New("cannot be made of values that are " + what)}
-		}
-		return dt, nil
+		return column, err
 	})
 }
 
-// newDerivation returns an operator that computes columns. typeOf fixes the type
-// of the results; nil leaves it to the expressions.
-func newDerivation(mem memory.Allocator, verb string, columns []NamedExpression, typeOf func(*boundExpression) (arrow.DataType, error)) *BuiltinOp {
+// newDerivation returns an operator that computes columns.
+func newDerivation(mem memory.Allocator, verb string, columns []NamedExpression, compute computation) *BuiltinOp {
 	texts := make([]string, len(columns))
 	for i, column := range columns {
 		texts[i] = column.Name + " = " + column.Expression.String()
 	}
 	return newOperator(verb+" "+strings.Join(texts, ", "), "", func() kernel {
-		programs := make([]program, len(columns))
+		programs := make([]*expr.Program, len(columns))
 		for i, column := range columns {
-			programs[i].expression = column.Expression
-			programs[i].millis = typeOf != nil && column.Name == TimestampColumn
+			programs[i] = expr.NewProgram(column.Expression)
 		}
 		return &derivation{columns: len(columns), compute: func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error) {
-			column, err := programs[i].column(mem, batch, typeOf)
+			column, err := compute(programs[i], mem, batch)
 			if err != nil {
 				return arrow.Field{}, nil, err
 			}
 			return arrow.Field{Name: columns[i].Name, Type: column.DataType(), Nullable: true}, column, nil
 		}}
 	})
-}
-
-// column computes the expression as an array that the caller owns.
-func (p *program) column(mem memory.Allocator, batch arrow.RecordBatch, typeOf func(*boundExpression) (arrow.DataType, error)) (arrow.Array, error) {
-	if err := p.bind(batch.Schema()); err != nil {
-		return nil, err
-	}
-	var dt arrow.DataType
-	if typeOf != nil {
-		var err error
-		if dt, err = typeOf(p.bound); err != nil {
-			return nil, err
-		}
-	}
-	if p.bound.isStored() && (dt == nil || arrow.TypeEqual(dt, p.bound.dt)) {
-		column := batch.Column(p.bound.column)
-		column.Retain()
-		return column, nil
-	}
-	ev := newEvaluation(mem, batch)
-	defer ev.release()
-	v, err := p.eval(ev)
-	if err != nil {
-		return nil, err
-	}
-	if p.millis {
-		if v, err = v.inMillis(); err != nil {
-			return nil, namedcols.Failure(p.expression.node.firstColumnOf(), err)
-		}
-	}
-	if dt == nil {
-		if dt = p.bound.dt; dt == nil {
-			dt = v.naturalType()
-		}
-	}
-	column, err := v.build(mem, dt, ev.rows, nil)
-	if err != nil {
-		return nil, namedcols.Failure(p.expression.node.firstColumnOf(), err)
-	}
-	return column, nil
 }

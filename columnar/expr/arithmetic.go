@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package expr
 
 import (
 	"errors"
@@ -26,7 +26,7 @@ var (
 )
 
 // arithmetic computes an operator on operands of one kind.
-func (b *boundExpression) arithmetic(result, left, right *vector, rows int, ignored []bool) error {
+func (b *bound) arithmetic(result, left, right *vector, rows int, ignored []bool) error {
 	if b.kind == arrays.AnyKind {
 		if result.nulls == nil {
 			result.nulls = make([]bool, rows)

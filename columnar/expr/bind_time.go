@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package expr
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 // settleTimes gives the operands of a step that are dates or times one unit where
 // the step needs that, and settles which of them the step makes. Beside a number, a
 // date or time is the number of its units.
-func (b *boundExpression) settleTimes(i, j int) error {
+func (b *bound) settleTimes(i, j int) error {
 	for _, pair := range [][2]int{{i, j}, {j, i}} {
 		literal, other := b.args[pair[0]], b.args[pair[1]]
 		if literal.isTime() {
@@ -90,7 +90,7 @@ func timeResult(op operation, left, right timeClass) (result timeClass, ok bool)
 // settleTime gives a time.Time or time.Duration a type that goes with the other
 // operand of a step: the type of that operand if it holds the value, and otherwise
 // the coarsest that does.
-func (b *boundExpression) settleTime(op operation, other *boundExpression) error {
+func (b *bound) settleTime(op operation, other *bound) error {
 	_, isInstant := b.node.value.(time.Time)
 	class := classOf(other.when)
 	switch {
@@ -110,7 +110,7 @@ func (b *boundExpression) settleTime(op operation, other *boundExpression) error
 }
 
 // settleCast checks that dates and times are cast to a type that can mean them.
-func (b *boundExpression) settleCast() error {
+func (b *bound) settleCast() error {
 	arg, target := b.args[0], timeTypeOf(b.dt)
 	b.when = target
 	if target == nil {

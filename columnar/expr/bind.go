@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package expr
 
 import (
 	"errors"
@@ -15,31 +15,32 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/decimals"
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
-// bindExpression finds the columns of an expression and settles the kinds of
+// bind finds the columns of an expression and settles the kinds of
 // its steps.
-func bindExpression(node *expressionNode, schema *arrow.Schema) (*boundExpression, error) {
-	b := &boundExpression{node: node}
+func bind(node *step, schema *arrow.Schema) (*bound, error) {
+	b := &bound{node: node}
 	for _, arg := range node.args {
-		bound, err := bindExpression(arg, schema)
+		bound, err := bind(arg, schema)
 		if err != nil {
 			return nil, err
 		}
 		b.args = append(b.args, bound)
 	}
 	if err := b.settle(schema); err != nil {
-		var known *ColumnError
+		var known *namedcols.Error
 		if errors.As(err, &known) {
 			return nil, err
 		}
-		return nil, &ColumnError{Column: node.firstColumnOf(), Row: namedcols.NoRow, Cause: fmt.Errorf("%s: %w", node, err)}
+		return nil, &namedcols.Error{Column: node.firstColumn(), Row: namedcols.NoRow, Cause: fmt.Errorf("%s: %w", node, err)}
 	}
 	return b, nil
 }
 
-func (b *boundExpression) settle(schema *arrow.Schema) error {
+func (b *bound) settle(schema *arrow.Schema) error {
 	switch b.node.op {
 	case opColumn:
 		return b.settleColumn(schema)
@@ -106,9 +107,9 @@ func computedKind(dt arrow.DataType) arrays.Kind {
 	return arrays.Float64Kind
 }
 
-func (b *boundExpression) settleColumn(schema *arrow.Schema) error {
+func (b *bound) settleColumn(schema *arrow.Schema) error {
 	column, err := namedcols.Index(schema, b.node.name)
-	if err != nil && b.node.name == TombstoneColumn {
+	if err != nil && b.node.name == metacols.Tombstone {
 		// A batch without the column has no tombstone.
 		b.kind, b.dt = arrays.BoolKind, arrow.FixedWidthTypes.Boolean
 		b.literal = &vector{kind: arrays.BoolKind, truths: []bool{false}, one: true}
@@ -125,7 +126,7 @@ func (b *boundExpression) settleColumn(schema *arrow.Schema) error {
 	return nil
 }
 
-func (b *boundExpression) settleLiteral() error {
+func (b *bound) settleLiteral() error {
 	v := vector{one: true}
 	word := func(kind arrays.Kind, word int64) { v.kind, v.words = kind, []int64{word} }
 	text := func(kind arrays.Kind, text []byte) {
@@ -189,7 +190,7 @@ func unsignedKind(value uint64) arrays.Kind {
 	return arrays.IntKind
 }
 
-func (b *boundExpression) setDecimal(value *big.Rat) error {
+func (b *bound) setDecimal(value *big.Rat) error {
 	number, scale, err := decimals.FromRat(value)
 	if err != nil {
 		return err
@@ -200,7 +201,7 @@ func (b *boundExpression) setDecimal(value *big.Rat) error {
 }
 
 // want makes sure that operands are of a kind, or null.
-func (b *boundExpression) want(kind arrays.Kind, operands ...*boundExpression) error {
+func (b *bound) want(kind arrays.Kind, operands ...*bound) error {
 	for _, operand := range operands {
 		if operand.kind != kind && operand.kind != arrays.AnyKind {
 			return fmt.Errorf("%s is %s, not %s", operand.node, operand.kind, kind)
@@ -209,7 +210,7 @@ func (b *boundExpression) want(kind arrays.Kind, operands ...*boundExpression) e
 	return nil
 }
 
-func (b *boundExpression) settleArithmetic() error {
+func (b *bound) settleArithmetic() error {
 	if err := b.unify(0, 1); err != nil {
 		return err
 	}
@@ -229,7 +230,7 @@ func (b *boundExpression) settleArithmetic() error {
 
 // settleOperator checks that the operator is defined for the kind of its
 // operands, and sets the scale of its result.
-func (b *boundExpression) settleOperator(left, right *boundExpression) error {
+func (b *bound) settleOperator(left, right *bound) error {
 	switch b.kind {
 	case arrays.AnyKind, arrays.IntKind, arrays.UintKind:
 		return nil
@@ -251,7 +252,7 @@ func (b *boundExpression) settleOperator(left, right *boundExpression) error {
 
 // unify makes two operands of one kind. Signed and unsigned integers are compared
 // as they are.
-func (b *boundExpression) unify(i, j int) error {
+func (b *bound) unify(i, j int) error {
 	if err := b.settleTimes(i, j); err != nil {
 		return err
 	}
@@ -272,11 +273,11 @@ func (b *boundExpression) unify(i, j int) error {
 	return nil
 }
 
-func (b *boundExpression) compares() bool {
+func (b *bound) compares() bool {
 	return b.node.op >= opEqual && b.node.op <= opGreaterOrEqual
 }
 
-func commonOperandKind(left, right *boundExpression) (arrays.Kind, error) {
+func commonOperandKind(left, right *bound) (arrays.Kind, error) {
 	a, b := left.kind, right.kind
 	has := func(kind arrays.Kind) bool { return a == kind || b == kind }
 	numbers := func(kind arrays.Kind) bool {
@@ -309,7 +310,7 @@ func commonOperandKind(left, right *boundExpression) (arrays.Kind, error) {
 }
 
 // becomesDecimal makes a literal float a decimal, if it is one.
-func (b *boundExpression) becomesDecimal() bool {
+func (b *bound) becomesDecimal() bool {
 	if b.kind != arrays.Float64Kind || b.literal == nil {
 		return false
 	}
@@ -319,6 +320,6 @@ func (b *boundExpression) becomesDecimal() bool {
 }
 
 // isNaturalLiteral reports whether b is a literal integer that is not negative.
-func (b *boundExpression) isNaturalLiteral() bool {
+func (b *bound) isNaturalLiteral() bool {
 	return b.literal != nil && b.kind == arrays.IntKind && b.literal.words[0] >= 0
 }

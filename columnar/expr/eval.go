@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package expr
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func (ev *evaluation) hold(arr arrow.Array) arrow.Array {
 
 // eval computes b. Errors of rows for which ignored is true do not count; nil
 // ignores none.
-func (ev *evaluation) eval(b *boundExpression, ignored []bool) (vector, error) {
+func (ev *evaluation) eval(b *bound, ignored []bool) (vector, error) {
 	if b.convert {
 		arg, err := ev.eval(b.args[0], ignored)
 		if err != nil {
@@ -113,7 +113,7 @@ func allOne(args []vector) bool {
 	return true
 }
 
-func (ev *evaluation) compute(b *boundExpression, result *vector, args []vector, rows int, ignored []bool) error {
+func (ev *evaluation) compute(b *bound, result *vector, args []vector, rows int, ignored []bool) error {
 	switch op := b.node.op; op {
 	case opAdd, opSub, opMul, opDiv, opMod:
 		return b.arithmetic(result, &args[0], &args[1], rows, ignored)
@@ -153,7 +153,7 @@ func (ev *evaluation) compute(b *boundExpression, result *vector, args []vector,
 	return nil
 }
 
-func (ev *evaluation) column(b *boundExpression) (vector, error) {
+func (ev *evaluation) column(b *bound) (vector, error) {
 	column := ev.batch.Column(b.column)
 	plain, err := arrays.Plain(ev.mem, column)
 	if err != nil {
@@ -174,7 +174,7 @@ func (ev *evaluation) column(b *boundExpression) (vector, error) {
 
 // logic computes And and Or. The second operand counts only in rows that the
 // first one leaves open.
-func (ev *evaluation) logic(b *boundExpression, ignored []bool) (vector, error) {
+func (ev *evaluation) logic(b *bound, ignored []bool) (vector, error) {
 	decisive := b.node.op == opOr // the truth value that decides alone
 	left, err := ev.eval(b.args[0], ignored)
 	if err != nil {
@@ -206,7 +206,7 @@ func (v *vector) decides(row int, truth bool) bool {
 }
 
 // choose computes If.
-func (ev *evaluation) choose(b *boundExpression, ignored []bool) (vector, error) {
+func (ev *evaluation) choose(b *bound, ignored []bool) (vector, error) {
 	condition, err := ev.eval(b.args[0], ignored)
 	if err != nil {
 		return vector{}, err
@@ -258,7 +258,7 @@ func chosen[T any](scratch *[]T, nulls []bool, value func(row int) T) []T {
 }
 
 // castTo computes a cast by way of an array of the type.
-func (ev *evaluation) castTo(b *boundExpression, result, arg *vector, rows int, ignored []bool) error {
+func (ev *evaluation) castTo(b *bound, result, arg *vector, rows int, ignored []bool) error {
 	cast, err := arg.build(ev.mem, b.dt, rows, ignored)
 	if err != nil {
 		return err
@@ -275,7 +275,7 @@ func (ev *evaluation) castTo(b *boundExpression, result, arg *vector, rows int, 
 
 // converted returns arg in the kind and scale of b. What is null in all rows needs
 // no kind.
-func (ev *evaluation) converted(b *boundExpression, arg *vector, ignored []bool) (vector, error) {
+func (ev *evaluation) converted(b *bound, arg *vector, ignored []bool) (vector, error) {
 	if arg.kind == arrays.AnyKind {
 		return *arg, nil
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package expr
 
 import (
 	"fmt"
@@ -12,11 +12,11 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 )
 
-// boundExpression is an expression for batches of one schema. It is used by one
+// bound is an expression for batches of one schema. It is used by one
 // goroutine at a time.
-type boundExpression struct {
-	node   *expressionNode
-	args   []*boundExpression
+type bound struct {
+	node   *step
+	args   []*bound
 	kind   arrays.Kind
 	scale  int32          // of decimals
 	dt     arrow.DataType // of a column or a cast; nil otherwise
@@ -30,15 +30,15 @@ type boundExpression struct {
 }
 
 // asTime returns b as counts of the unit of a type of its class.
-func (b *boundExpression) asTime(dt arrow.DataType) *boundExpression {
+func (b *bound) asTime(dt arrow.DataType) *bound {
 	if arrow.TypeEqual(b.when, dt) {
 		return b
 	}
-	return &boundExpression{node: b.node, args: []*boundExpression{b}, kind: arrays.IntKind, when: dt, convert: true}
+	return &bound{node: b.node, args: []*bound{b}, kind: arrays.IntKind, when: dt, convert: true}
 }
 
 // isTime reports whether b is a literal that has yet to get a unit.
-func (b *boundExpression) isTime() bool {
+func (b *bound) isTime() bool {
 	switch b.node.value.(type) {
 	case time.Time, time.Duration:
 		return b.node.op == opLiteral && b.literal == nil
@@ -47,7 +47,7 @@ func (b *boundExpression) isTime() bool {
 	}
 }
 
-func (b *boundExpression) typeText() string {
+func (b *bound) typeText() string {
 	if b.dt != nil {
 		return b.dt.String()
 	}
@@ -57,7 +57,7 @@ func (b *boundExpression) typeText() string {
 // setTime makes a literal of the time.Time or time.Duration that b is: of the type
 // like if that holds it, and otherwise of the type of that class with the coarsest
 // unit that does.
-func (b *boundExpression) setTime(like arrow.DataType) error {
+func (b *bound) setTime(like arrow.DataType) error {
 	seconds, nanos := int64(0), int64(0)
 	switch value := b.node.value.(type) {
 	case time.Time:
@@ -95,17 +95,17 @@ func (b *boundExpression) setTime(like arrow.DataType) error {
 }
 
 // isStored reports whether b is a column of the batch.
-func (b *boundExpression) isStored() bool {
+func (b *bound) isStored() bool {
 	return b.node.op == opColumn && b.literal == nil && !b.convert
 }
 
 // as returns b converted to a kind.
-func (b *boundExpression) as(kind arrays.Kind, scale int32) *boundExpression {
+func (b *bound) as(kind arrays.Kind, scale int32) *bound {
 	if b.kind == kind && (kind != arrays.DecimalKind || b.scale == scale) || b.kind == arrays.AnyKind {
 		return b
 	}
 	if kind != arrays.DecimalKind {
 		scale = 0
 	}
-	return &boundExpression{node: b.node, args: []*boundExpression{b}, kind: kind, scale: scale, convert: true}
+	return &bound{node: b.node, args: []*bound{b}, kind: kind, scale: scale, convert: true}
 }
