@@ -3,12 +3,15 @@
 package columnarschema
 
 import (
+	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/dynamicpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -429,4 +433,76 @@ func TestProtobufTopicsKeepTheTextOfTheRegistry(t *testing.T) {
 	if len(sent) == 0 || sent[0] != text {
 		t.Errorf("the registry was asked for %q", sent)
 	}
+}
+
+// The frames are those that Protobuf for Java and protobuf-go have written.
+func TestProtobufBodiesOfOtherLibrariesComeBack(t *testing.T) {
+	// The nanosecond of the first is cut, and the extension of the other dropped.
+	lossy := []string{"placed", "legacy"}
+	for _, file := range []string{"java.txt", "go.txt"} {
+		lines := goldenFrames(t, file)
+		if len(lines) < 19 {
+			t.Fatalf("%s has only %d frames", file, len(lines))
+		}
+		for i, message := range goldenFrames(t, "cases.txt") {
+			kind, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(message[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, err := hex.DecodeString(lines[i][1])
+			if err != nil || lines[i][0] != message[0] {
+				t.Fatalf("%s: frame %d is %q, %v", file, i, lines[i], err)
+			}
+			again := recordThroughColumns(t, kind.Zero().Interface(), value)
+			if same := bytes.Equal(value, again); same == slices.Contains(lossy, message[0]) {
+				t.Errorf("%s: %s comes back as\n%x, was\n%x", file, message[0], again, value)
+			}
+		}
+	}
+}
+
+// goldenFrames returns the lines of a file of frames, split into their parts.
+func goldenFrames(t *testing.T, file string) [][]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../schema/testdata/protobuf", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines [][]string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSuffix(line, "\n"); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, strings.Split(line, "|"))
+		}
+	}
+	return lines
+}
+
+// recordThroughColumns reads a record into columns, and writes it again.
+func recordThroughColumns(t *testing.T, prototype proto.Message, value []byte) []byte {
+	t.Helper()
+	spec, err := schema.ProtobufFramerSpec(prototype.ProtoReflect().Descriptor())
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame, err := schema.DecodeProtobuf(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := offlineCache(t)
+	cache.SeedSubjectID("t-value", frame.SchemaID)
+	cache.SeedWriterSchema(frame.SchemaID, spec.Schema)
+	if err := cache.SeedWriterReferences(frame.SchemaID, spec.References...); err != nil {
+		t.Fatal(err)
+	}
+	codec := NewProtobufBatchCodec(prototype, cache, checkedTestAllocator(t))
+	batch, err := codec.Decode("t", []columnar.ConsumedRecord{{Value: value}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer batch.Release()
+	produced, err := codec.Encode("t", batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return produced[0].Value
 }

@@ -3,6 +3,7 @@
 package protoplan
 
 import (
+	"bytes"
 	"strconv"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -58,8 +59,18 @@ func (e *enumNames) name(number int32) []byte {
 	return e.sparse[number]
 }
 
+// few bounds the enums whose names are compared one after the other.
+const few = 8
+
 // number returns the number of a text: a name, or decimal digits.
 func (e *enumNames) number(text []byte) (int32, bool) {
+	if len(e.dense) <= few {
+		for i, name := range e.dense {
+			if len(name) > 0 && bytes.Equal(name, text) {
+				return e.low + int32(i), true
+			}
+		}
+	}
 	if number, ok := e.numbers[string(text)]; ok {
 		return number, true
 	}

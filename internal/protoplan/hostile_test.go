@@ -43,8 +43,12 @@ func samples() []proto.Message {
 	}
 }
 
+// longSample is the size from which bytes are not replaced by every other one.
+const longSample = 150
+
 // damaged returns every truncation of a body, and the body with each of its bytes
-// replaced by every other one.
+// replaced by every other one, or in long bodies by those of one other bit and by
+// each seventh.
 func damaged(body []byte) [][]byte {
 	var all [][]byte
 	for n := range body {
@@ -52,6 +56,9 @@ func damaged(body []byte) [][]byte {
 	}
 	for i := range body {
 		for change := 1; change < 256; change++ {
+			if len(body) > longSample && change%7 != 0 && change&(change-1) != 0 {
+				continue
+			}
 			mutant := bytes.Clone(body)
 			mutant[i] ^= byte(change)
 			all = append(all, mutant)

@@ -46,7 +46,8 @@ type field struct {
 	set     bool
 	oneof   int
 	bits    uint64 // a number as on the wire, or how many parts a JSON message has
-	bytes   []byte // a text, or the parts of a JSON message
+	value   span   // a text, as a part of the body
+	bytes   []byte // the parts of a JSON message
 	text    []byte // memory for JSON text
 	child   *message
 	// column takes values: of a list, its elements; of a map, its keys.
@@ -214,7 +215,7 @@ func (m *message) commit(body []byte) error {
 				continue
 			}
 			f.set = false
-			f.column.AppendBytes(f.bytes)
+			f.column.AppendBytes(body[f.value.start:f.value.end])
 		case keepMessage, keepJSON:
 			if !f.set && !f.plan.present {
 				if f.plan.required {
@@ -289,7 +290,7 @@ func (f *field) commitMessage(body []byte) error {
 		f.column.EndStruct()
 		return err
 	case wrapperShape:
-		f.commitWrapper()
+		f.commitWrapper(body)
 		return nil
 	case timestampShape:
 		return f.commitTimestamp()
@@ -307,16 +308,16 @@ func (f *field) takeBits() uint64 {
 	return f.bits
 }
 
-func (f *field) commitWrapper() {
+func (f *field) commitWrapper(body []byte) {
 	inner := &f.child.fields[0]
 	inner.column = f.column
 	if inner.action == keepBytes {
-		text := inner.bytes
-		if !inner.set {
-			text = nil
+		text := span{}
+		if inner.set {
+			text = inner.value
 		}
 		inner.set = false
-		f.column.AppendBytes(text)
+		f.column.AppendBytes(body[text.start:text.end])
 		return
 	}
 	inner.put(inner.takeBits())

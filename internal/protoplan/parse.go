@@ -113,11 +113,10 @@ func (m *message) parse(body []byte, at int, group protowire.Number) (int, error
 			if err != nil {
 				return 0, under(err, f.plan.name)
 			}
-			f.bytes = body[from:to]
-			if f.utf8 && !utf8.Valid(f.bytes) {
+			if f.utf8 && !utf8.Valid(body[from:to]) {
 				return 0, under(dataFault(from, "the text is not valid UTF-8"), f.plan.name)
 			}
-			f.set, at = true, to
+			f.value, f.set, at = span{from, to}, true, to
 		default:
 			var err error
 			if at, err = f.parse(body, at, tag); err != nil {
