@@ -98,6 +98,7 @@ func (o *ownership) leave(ctx context.Context, tp TopicPartition, save bool) err
 
 // drop ends a partition: its state is released.
 func (o *ownership) drop(p *logicalPartition) error {
+	o.cancelSaving(p)
 	err := o.enter(p, step{to: leaving})
 	o.topology.ReleasePartition(p.number)
 	delete(o.partitions, p.number)

@@ -48,6 +48,10 @@ func (c *committer) appendJournal(rd *round) error {
 				entry.ranges = append(entry.ranges, offsetRange{progress.Topic, progress.processed, progress.behind(len(work.input[progress.Topic]))})
 			}
 		}
+		// What the journal gets during a save would count as what lies before it.
+		if err := c.awaitSaved(rd.ctx, work.logicalPartition); err != nil {
+			return err
+		}
 		work.journalStale = true
 		if err := c.journal.AppendRound(rd.ctx, work.number, work.generation, entry.encode()); err != nil {
 			return err
@@ -137,7 +141,7 @@ func (c *committer) recordAdvance(rd *round, p *logicalPartition) {
 	}
 	ctx, cancel := settling(rd.ctx)
 	defer cancel()
-	if c.journal != nil {
+	if c.journal != nil && c.awaitSaved(ctx, p) == nil {
 		entry := &journalRound{number: p.round, advance: rd.advance, ranges: p.standing()}
 		p.journalStale = true
 		if err := c.journal.AppendRound(ctx, p.number, p.generation, entry.encode()); err == nil {
@@ -145,7 +149,7 @@ func (c *committer) recordAdvance(rd *round, p *logicalPartition) {
 			return
 		}
 	}
-	if err := c.saveSnapshot(ctx, p, SnapshotInfo{Epoch: NoEpoch, Positions: p.positions(), Confirmed: true}); err != nil {
+	if err := c.saveSnapshot(ctx, p, c.betweenBarriers(p)); err != nil {
 		c.reportError(err)
 	}
 }

@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -75,7 +76,8 @@ func (w *world) start(id string, within int) *process {
 	store := inMemory(w.files)
 	options := append([]GroupRunnerOption{
 		WithStateStore(store), WithParallelism(1 + w.rand.IntN(3)),
-		WithSnapshotInterval(time.Duration(w.rand.IntN(2)) * time.Hour),
+		WithSnapshotInterval(time.Duration(w.rand.IntN(2)) * time.Hour), w.savesLater,
+		WithBackoff(time.Nanosecond, time.Second),
 	}, w.options(w)...)
 	producer := Producer(p.member)
 	if w.plain {
@@ -87,6 +89,22 @@ func (w *world) start(id string, within int) *process {
 	}
 	p.runner = runner
 	return p
+}
+
+// savesLater makes a runner write state at some later point of its process, which
+// may be behind the end of it.
+func (w *world) savesLater(r *GroupRunner) {
+	r.settings.snapshotTimeout = 0
+	r.settings.beside = func(work func()) func(context.Context) bool {
+		finished := false
+		return func(ctx context.Context) bool {
+			if !finished && (ctx.Err() == nil || w.rand.IntN(4) == 0) {
+				work()
+				finished = true
+			}
+			return finished
+		}
+	}
 }
 
 // round runs one round, which may fail only in the ways that are allowed.

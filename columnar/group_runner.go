@@ -44,8 +44,9 @@ type GroupRunner struct {
 	deferred    []error     // of callbacks, for the next round
 
 	alignment alignment
-	terminal  error     // why no further round runs
-	polled    time.Time // when the latest poll returned
+	fired     []*firedBarrier // that are committed and not stored yet, by epoch
+	terminal  error           // why no further round runs
+	polled    time.Time       // when the latest poll returned
 }
 
 // runnerPhase tells who may touch the state of a runner.

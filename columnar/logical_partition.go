@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math"
@@ -82,6 +83,31 @@ func (r *replay) endOfReplay(tp TopicPartition) int64 {
 	return math.MinInt64
 }
 
+// saving is the copied state of a partition on its way into the store.
+type saving struct {
+	partition *logicalPartition
+	info      SnapshotInfo
+	state     map[string][]byte
+	barrier   *firedBarrier // nil outside barriers
+
+	cancel   context.CancelFunc         // of one that is written beside the rounds
+	finished func(context.Context) bool // waits for its end; false where the context ends first
+
+	// What follows is set when the writing has ended.
+	saved       SnapshotInfo
+	took        time.Duration
+	err         error
+	unconfirmed error // why the stored snapshot is not marked confirmed
+}
+
+// firedBarrier is a barrier that has been committed, and whose snapshots are being
+// stored.
+type firedBarrier struct {
+	barrier Barrier
+	waiting int   // snapshots that are not stored yet
+	failure error // of a snapshot that will not be
+}
+
 // logicalPartition is what the runner knows of one partition number.
 type logicalPartition struct {
 	number int
@@ -107,9 +133,13 @@ type logicalPartition struct {
 	dirty      bool         // the state has changed since that snapshot
 	lastClosed int64        // epoch of the last barrier, or of the last cut passed over
 
-	round        int64     // number of the next journal round
-	journalStale bool      // the journal may hold a round of that number
-	lastSnapshot time.Time // when the last snapshot was taken or tried
+	round        int64 // number of the next journal round
+	journalStale bool  // the journal may hold a round of that number
+
+	saving       *saving   // what is being written; nil for nothing
+	saveNext     *saving   // what waits for that
+	saveFailures int       // in a row
+	lastSnapshot time.Time // when the last save ended
 
 	idle idleClock
 }

@@ -19,6 +19,7 @@ type ownership struct {
 	rewinds    []*topicProgress // whose restored offsets are still to be committed
 	counts     map[string]int   // partitions of the topics with state, where known
 	recount    bool             // they may have changed
+	abandoned  []*saving        // that were cancelled and may not have ended
 }
 
 func newOwnership(e *environment) *ownership {

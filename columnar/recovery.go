@@ -77,6 +77,9 @@ func (o *ownership) resolvePartition(ctx context.Context, p *logicalPartition, c
 	if !o.keepsState() {
 		return o.enter(p, step{to: recovering, places: places})
 	}
+	if err := o.awaitSaved(ctx, p); err != nil {
+		return err
+	}
 	if err := o.claim(ctx, p); err != nil {
 		return err
 	}

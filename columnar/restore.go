@@ -86,6 +86,9 @@ func (r *GroupRunner) restoreCut(ctx context.Context, choose func([]publishedCut
 	r.mu.Lock()
 	r.applyEvents(ctx)
 	r.mu.Unlock()
+	if err := r.awaitAllSaved(ctx); err != nil {
+		return nil, err
+	}
 	cuts, err := r.settings.cuts.usable(ctx, r.settings.barrier)
 	if err != nil {
 		return nil, err

@@ -43,5 +43,5 @@ type firing struct {
 	cut        BarrierCut
 	partitions []*logicalPartition
 	aligned    []*topicProgress
-	saved      []SnapshotInfo // of partitions, where the store knows positions
+	copies     []*saving // of partitions, where the store knows positions
 }

@@ -35,6 +35,8 @@ func (r *GroupRunner) execute(rd *round) error {
 // how it ended, errors of callbacks, recovery that
 // has to be tried again, new cuts, and positions.
 func (r *GroupRunner) prepare(rd *round) error {
+	r.takeFinished()
+	r.reportBarriers()
 	if err := r.settleTransaction(rd.ctx); err != nil {
 		return err
 	}
@@ -300,6 +302,8 @@ func (r *GroupRunner) commitGaps(rd *round) {
 func (r *GroupRunner) finish(rd *round) error {
 	if len(rd.work) == 0 && len(rd.offsets) == 0 {
 		r.snapshotOne(rd.ctx)
+		r.takeFinished()
+		r.reportBarriers()
 		r.bound(r.alignment.limit)
 		return nil
 	}
@@ -310,7 +314,7 @@ func (r *GroupRunner) finish(rd *round) error {
 		return err
 	}
 	if rd.firing != nil {
-		if err := r.saveBarrier(rd.ctx, rd.firing); err != nil {
+		if err := r.copyBarrier(rd.ctx, rd.firing); err != nil {
 			return textPrefix.Wrap(err, "barrier snapshot at epoch %d", rd.firing.cut.Epoch)
 		}
 	}
@@ -409,13 +413,15 @@ func (r *GroupRunner) conclude(rd *round) {
 		r.progress(tp).commit(offset)
 	}
 	if rd.firing != nil {
-		r.closeBarrier(rd.ctx, rd)
+		r.closeBarrier(rd)
 	}
 	for _, work := range rd.work {
-		if rd.advance == nil && work.snapshot.Sequence > 0 && !work.snapshot.Confirmed {
+		if rd.advance == nil && work.snapshot.Sequence > 0 && !work.snapshot.Confirmed && work.saving == nil {
 			r.confirm(rd.ctx, work.logicalPartition)
 		}
 	}
 	r.snapshotOne(rd.ctx)
+	r.takeFinished()
+	r.reportBarriers()
 	r.bound(r.alignment.limit)
 }

@@ -5,6 +5,7 @@ package columnar
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -136,7 +137,14 @@ func (r *GroupRunner) close() error {
 			errs = append(errs, r.saveOutsideBarriers(ctx, p))
 		}
 	}
+	r.takeFinished()
 	errs = append(errs, r.dropAll())
+	for _, s := range r.abandoned {
+		if !s.finished(ctx) {
+			errs = append(errs, fmt.Errorf("columnar: state of partition %d is still being written", s.info.Partition))
+		}
+	}
+	r.reportBarriers()
 	if r.alignment.unwatch != nil {
 		r.alignment.unwatch()
 		r.alignment.unwatch = nil

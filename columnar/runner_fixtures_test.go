@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -140,12 +141,21 @@ func ledgerTopology(tb testing.TB) *Topology {
 
 func newTestRunner(tb testing.TB, topology *Topology, consumer Consumer, producer Producer, options ...GroupRunnerOption) *GroupRunner {
 	tb.Helper()
-	r, err := NewGroupRunner(topology, consumer, producer, options...)
+	r, err := NewGroupRunner(topology, consumer, producer, append([]GroupRunnerOption{savingAtOnce}, options...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { r.Close() })
 	return r
+}
+
+// savingAtOnce makes a runner write state in place of beside its rounds, so that a
+// round has stored its snapshots when it returns.
+func savingAtOnce(r *GroupRunner) {
+	r.settings.beside = func(work func()) func(context.Context) bool {
+		work()
+		return func(context.Context) bool { return true }
+	}
 }
 
 // in is a partition of the topic "in".

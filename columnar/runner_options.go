@@ -147,11 +147,24 @@ func WithMaxPollRecords(records int) GroupRunnerOption {
 
 // WithSnapshotInterval sets how often changed state is saved outside barriers,
 // where the store is a [SnapshotStore]. It bounds what a recovery has to process
-// again. One partition is saved in a round, the one that has waited longest. The
+// again. One partition is copied in a round, the one that has waited longest, and
+// written beside the next rounds. The interval counts from the end of a partition's
+// last save, and doubles with each save in a row that fails, up to 64 times. The
 // default is [DefaultSnapshotInterval]; 0 saves a partition after every round, and
 // a negative interval is an error.
 func WithSnapshotInterval(interval time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.snapshotInterval = interval }
+}
+
+// WithSnapshotTimeout sets how long one save of a partition's state may take where
+// the store is a [SnapshotStore]. Such a store is written beside the rounds, so a slow
+// one makes epochs and snapshots late, and no round: of the states at cuts that wait
+// for a save to end, the newest is kept, and the others are reported as skipped cuts.
+// A topology whose history needs a journal waits for the save before it adds to the
+// journal. The default is five minutes; 0 waits without end, and a negative timeout is
+// an error.
+func WithSnapshotTimeout(timeout time.Duration) GroupRunnerOption {
+	return func(r *GroupRunner) { r.settings.snapshotTimeout = timeout }
 }
 
 // WithMissingState sets what happens to a partition whose state is not in the

@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -87,6 +88,9 @@ type runnerSettings struct {
 	maxInFlight      int
 	pollRecords      int
 	snapshotInterval time.Duration
+	snapshotTimeout  time.Duration
+	// beside runs work beside the rounds, and returns what waits for its end.
+	beside           func(work func()) func(context.Context) bool
 	missingState     MissingStatePolicy
 	outOfRange       OutOfRangePolicy
 	strictSnapshots  bool
@@ -105,6 +109,29 @@ type runnerSettings struct {
 	closeTimeout time.Duration
 }
 
+// beside runs work in a goroutine. The returned function waits for its end, and
+// returns false where the context ends first.
+func beside(work func()) func(context.Context) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		work()
+	}()
+	return func(ctx context.Context) bool {
+		select {
+		case <-done:
+			return true
+		default:
+		}
+		select {
+		case <-done:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
 func defaultRunnerSettings() runnerSettings {
 	return runnerSettings{
 		policy:           FailPolicy(),
@@ -114,6 +141,8 @@ func defaultRunnerSettings() runnerSettings {
 		parallelism:      runtime.GOMAXPROCS(0),
 		maxInFlight:      DefaultMaxInFlight,
 		snapshotInterval: DefaultSnapshotInterval,
+		snapshotTimeout:  5 * time.Minute,
+		beside:           beside,
 		heldBytes:        DefaultHeldBytes,
 		alignment:        DefaultAlignmentDeadline,
 		announcementHold: DefaultAnnouncementHold,
@@ -145,6 +174,7 @@ func (s *runnerSettings) validate() error {
 		{s.parallelism < 1, fmt.Sprintf("parallelism of %d partitions", s.parallelism)},
 		{s.maxInFlight < 1, fmt.Sprintf("%d records in flight", s.maxInFlight)},
 		{s.snapshotInterval < 0, fmt.Sprintf("snapshot interval %v is negative", s.snapshotInterval)},
+		{s.snapshotTimeout < 0, fmt.Sprintf("snapshot timeout %v is negative", s.snapshotTimeout)},
 		{s.missingState < MissingStateFail || s.missingState > MissingStateEmpty, fmt.Sprintf("unknown missing state policy %d", s.missingState)},
 		{s.outOfRange < OutOfRangeFail || s.outOfRange > OutOfRangeLatest, fmt.Sprintf("unknown out of range policy %d", s.outOfRange)},
 		{s.heldBytes < 1, fmt.Sprintf("%d held bytes", s.heldBytes)},

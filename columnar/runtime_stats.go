@@ -41,7 +41,7 @@ type RuntimeStats struct {
 	SnapshotBytes    int64
 	SnapshotTime     time.Duration
 
-	Barriers             int64 // that fired
+	Barriers             int64 // that fired, and whose state is stored
 	LastEpoch            int64 // of the latest barrier that fired; NoEpoch for none
 	CutsSkipped          int64
 	CutsAbandoned        int64         // at the alignment deadline

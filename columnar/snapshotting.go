@@ -13,9 +13,14 @@ import (
 // that the partition was lost. A plain store has nothing to repeat from, so its
 // error is returned.
 func (o *ownership) saveLeaving(ctx context.Context, p *logicalPartition) error {
+	if o.snapshots == nil {
+		return o.saveOutsideBarriers(ctx, p)
+	}
+	ctx, cancel := settling(ctx)
+	defer cancel()
 	err := o.saveOutsideBarriers(ctx, p)
-	if err == nil || o.snapshots == nil {
-		return err
+	if err == nil {
+		return nil
 	}
 	o.reportError(textPrefix.Wrap(err, "state of partition %d, which has left the member, is not saved", p.number))
 	return nil
@@ -34,47 +39,54 @@ func (o *ownership) saveOutsideBarriers(ctx context.Context, p *logicalPartition
 		}
 		return o.settings.store.Save(p.number, NoEpoch, state)
 	}
-	if !p.dirty || !o.shape.stateful {
+	if !o.shape.stateful {
 		return nil
 	}
-	return o.saveSnapshot(ctx, p, SnapshotInfo{Epoch: NoEpoch, Positions: p.positions(), Confirmed: true})
+	if err := o.awaitSaved(ctx, p); err != nil || !p.dirty {
+		return err
+	}
+	return o.saveSnapshot(ctx, p, o.betweenBarriers(p))
 }
 
-// saveSnapshot stores the present state of a partition and makes it the one that
-// recovery starts from.
+// saveSnapshot stores the present state of a partition, behind what is being written
+// of it, and makes it the one that recovery starts from.
 func (o *ownership) saveSnapshot(ctx context.Context, p *logicalPartition, info SnapshotInfo) error {
-	started := time.Now()
-	p.lastSnapshot = started
-	saved, err := o.storeSnapshot(ctx, p, info)
-	elapsed := time.Since(started)
+	if err := o.awaitSaved(ctx, p); err != nil {
+		return err
+	}
+	copied, err := o.copyState(ctx, p, info)
 	if err != nil {
-		saved = info
-		o.stats.add(func(s *RuntimeStats) { s.SnapshotFailures++ })
-	} else {
-		o.stats.add(func(s *RuntimeStats) {
-			s.Snapshots++
-			s.SnapshotBytes += saved.Bytes
-			s.SnapshotTime += elapsed
-		})
-		p.snapshot, p.dirty = saved, false
+		return err
 	}
-	if o.settings.hooks.Snapshot != nil {
-		o.settings.hooks.Snapshot(saved, elapsed, err)
-	}
-	return err
+	p.dirty = false
+	copied.write(ctx, o.snapshots, 0)
+	o.takeSaved(copied)
+	return copied.err
 }
 
-func (o *ownership) storeSnapshot(ctx context.Context, p *logicalPartition, info SnapshotInfo) (SnapshotInfo, error) {
+// copyState takes the present state of a partition, for it to be stored.
+func (o *ownership) copyState(ctx context.Context, p *logicalPartition, info SnapshotInfo) (*saving, error) {
 	state, err := o.topology.SnapshotPartition(p.number)
-	if err != nil {
-		return info, err
+	if err == nil {
+		err = o.claim(ctx, p)
 	}
-	if err := o.claim(ctx, p); err != nil {
-		return info, err
+	if err != nil {
+		o.stats.add(func(s *RuntimeStats) { s.SnapshotFailures++ })
+		return nil, err
 	}
 	info.Partition, info.Generation, info.Round = p.number, p.generation, p.round
 	info.PartitionCounts, info.Layout, info.TakenAt = o.counts, o.shape.layout, time.Now()
-	return o.snapshots.SaveSnapshot(ctx, info, state)
+	return &saving{partition: p, info: info, state: state}, nil
+}
+
+// betweenBarriers describes a snapshot of the committed state. A group that has
+// committed nothing of the partition has no state to miss when the snapshot is gone.
+func (o *ownership) betweenBarriers(p *logicalPartition) SnapshotInfo {
+	confirmed := o.committed == nil
+	for _, progress := range p.topics {
+		confirmed = confirmed || progress.hasCommitted
+	}
+	return SnapshotInfo{Epoch: NoEpoch, Positions: p.positions(), Confirmed: confirmed}
 }
 
 // claim makes the runner the owner of a partition's state, once an assignment.
@@ -122,15 +134,17 @@ func (o *ownership) confirm(ctx context.Context, p *logicalPartition) {
 	p.snapshot.Confirmed = true
 }
 
-// snapshotOne saves the partition whose turn it is to be saved outside barriers:
-// one a round, so that no round pays for all.
+// snapshotOne copies the partition whose turn it is to be saved outside barriers, to
+// be written beside the next rounds: one a round, so that no round pays for all. The
+// interval counts from the end of the last save, and doubles with each failure in a
+// row.
 func (o *ownership) snapshotOne(ctx context.Context) {
 	if !o.keepsState() {
 		return
 	}
 	var due *logicalPartition
 	for _, p := range o.ordered() {
-		if !p.live() || !p.dirty || time.Since(p.lastSnapshot) < o.settings.snapshotInterval {
+		if !p.live() || !p.dirty || p.saving != nil || time.Since(p.lastSnapshot) < o.settings.snapshotInterval<<min(p.saveFailures, 6) {
 			continue
 		}
 		if due == nil || p.lastSnapshot.Before(due.lastSnapshot) {
@@ -142,9 +156,14 @@ func (o *ownership) snapshotOne(ctx context.Context) {
 	}
 	ctx, cancel := settling(ctx)
 	defer cancel()
-	if err := o.saveSnapshot(ctx, due, SnapshotInfo{Epoch: NoEpoch, Positions: due.positions(), Confirmed: true}); err != nil {
+	copied, err := o.copyState(ctx, due, o.betweenBarriers(due))
+	if err != nil {
+		due.lastSnapshot = time.Now()
+		due.saveFailures++
 		o.reportError(err)
+		return
 	}
+	o.saveBeside(copied)
 }
 
 // settleTimeout bounds the calls that take a failed round back. They run also
