@@ -135,6 +135,10 @@ exactness: build/withkafka ## Kill members at random moments on a real broker, R
 pauses: build/withkafka ## Stop members past each time-out on a real broker, and continue them
 	exec build/withkafka go test -race -count=1 -timeout 1h -tags integration,pauses -run Pauses -v ./columnar/kafka
 
+.PHONY: closed-cuts
+closed-cuts: build/withkafka ## See that every cut closes on a real broker, a minute for each rate of records and number of members
+	exec build/withkafka go test -count=1 -timeout 1h -tags integration -run '^TestOnRealCluster$$/^every_cut' -v ./columnar/kafka -cuts.time 1m
+
 .PHONY: bench-kafka
 bench-kafka: build/withkafka ## Run the pipeline benchmarks on a real broker
 	exec build/withkafka go test -run '^$$' -bench 'Pipeline|TransactionCost' -count $(COUNT) ./columnar/kafka

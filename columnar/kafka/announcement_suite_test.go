@@ -112,9 +112,11 @@ func TestDefaultsOfTheClientSuitRounds(t *testing.T) {
 		name         string
 		opts         []kgo.Opt
 		linger, wait time.Duration
+		bytes        int32
 	}{
-		{"none set", nil, 0, 500 * time.Millisecond},
-		{"set by the caller", []kgo.Opt{kgo.ProducerLinger(time.Second), kgo.FetchMaxWait(2 * time.Second)}, time.Second, 2 * time.Second},
+		{"none set", nil, 0, 500 * time.Millisecond, 2 << 20},
+		{"set by the caller", []kgo.Opt{kgo.ProducerLinger(time.Second), kgo.FetchMaxWait(2 * time.Second), kgo.FetchMaxPartitionBytes(4096)},
+			time.Second, 2 * time.Second, 4096},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var made clientWatch
@@ -128,6 +130,9 @@ func TestDefaultsOfTheClientSuitRounds(t *testing.T) {
 			}
 			if wait := made.client.OptValue(kgo.FetchMaxWait); wait != tt.wait {
 				t.Errorf("longest wait of a fetch is %v, want %v", wait, tt.wait)
+			}
+			if bytes := made.client.OptValue(kgo.FetchMaxPartitionBytes); bytes != tt.bytes {
+				t.Errorf("a fetch brings %v bytes of a partition, want %d", bytes, tt.bytes)
 			}
 		})
 	}

@@ -29,6 +29,10 @@ const (
 	// partition that was paused takes part in the next fetch, so it bounds how long
 	// records wait when it goes on; the client's default is 5 seconds.
 	fetchMaxWait = 500 * time.Millisecond
+	// fetchPartitionBytes is how much one fetch brings of a partition. It bounds the
+	// rounds of a backlog, long before the bound of a poll does; the client's default
+	// is half of it.
+	fetchPartitionBytes = 2 << 20
 	// markerMetadataAge bounds how long the client waits before it sends records
 	// again that a broker refused with CONCURRENT_TRANSACTIONS, which it does while it
 	// writes the markers of the transaction before. The client waits for new metadata
@@ -39,7 +43,7 @@ const (
 // defaults are options that a caller may change. A round sends its outputs and then
 // waits for their acknowledgements, so a linger only keeps the round waiting.
 func defaults() []kgo.Opt {
-	return []kgo.Opt{kgo.ProducerLinger(0), kgo.FetchMaxWait(fetchMaxWait)}
+	return []kgo.Opt{kgo.ProducerLinger(0), kgo.FetchMaxWait(fetchMaxWait), kgo.FetchMaxPartitionBytes(fetchPartitionBytes)}
 }
 
 // connection is a client with what its errors must name.
@@ -54,7 +58,8 @@ type connection struct {
 	transactionalID string
 	seeds           []string
 
-	sending atomic.Pointer[delivery]
+	sending atomic.Pointer[delivery] // nil before the first record
+	slab    sendingSlab
 	promise func(*kgo.Record, error) // of all records whose context is theirs
 	traced  bool                     // records are not, because hooks may change it
 	failed  func(error)              // told of a record that is not written; may be nil
@@ -143,7 +148,6 @@ func connect(scope scope, callers []kgo.Opt, owns []owned, last []kgo.Opt, build
 		transactionalID: transactional,
 		seeds:           seeds,
 	}
-	c.sending.Store(&delivery{}) // the first record makes one
 	c.promise = func(r *kgo.Record, err error) { c.acknowledge(r, err, r.Context.(*sending).done) }
 	c.traced = tracesRecords(client)
 	return c, nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -74,24 +75,24 @@ func (p *Producer) Close() error {
 
 // delivery is the time that records sent within a few seconds share.
 type delivery struct {
-	ctx  context.Context
-	born time.Time
+	ctx   context.Context
+	stale atomic.Bool // records get another one from now on
 }
 
 // deliveryContext returns a context that ends when the delivery timeout has
 // passed.
 func (c *connection) deliveryContext() context.Context {
 	current := c.sending.Load()
-	now := time.Now()
-	if now.Sub(current.born) < min(deliveryBucket, c.settings.deliveryTimeout/8) {
+	if current != nil && !current.stale.Load() {
 		return current.ctx
 	}
 	ctx, cancel := context.WithTimeout(c.client.Context(), c.settings.deliveryTimeout)
-	next := &delivery{ctx: ctx, born: now}
+	next := &delivery{ctx: ctx}
 	if c.sending.CompareAndSwap(current, next) {
 		// Nobody waits for the last record of a bucket; the timeout, or the
 		// end of the client, releases it.
 		context.AfterFunc(ctx, cancel)
+		time.AfterFunc(min(deliveryBucket, c.settings.deliveryTimeout/8), func() { next.stale.Store(true) })
 		return ctx
 	}
 	cancel()
@@ -108,9 +109,31 @@ type sending struct {
 	done   func(error)
 }
 
+// slabRecords is how many records on their way are allocated at once.
+const slabRecords = 64
+
+// sendingSlab allocates records on their way. A slab is garbage once all of its
+// records are acknowledged. It is safe for concurrent use.
+type sendingSlab struct {
+	mu   sync.Mutex // guards free
+	free []sending
+}
+
+func (s *sendingSlab) take() *sending {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.free) == 0 {
+		s.free = make([]sending, slabRecords)
+	}
+	one := &s.free[0]
+	s.free = s.free[1:]
+	return one
+}
+
 // send hands a record to the client.
 func (c *connection) send(topic string, record columnar.ProduceRecord, done func(error)) {
-	s := &sending{Context: c.deliveryContext(), done: done}
+	s := c.slab.take()
+	s.Context, s.done = c.deliveryContext(), done
 	fill(&s.record, topic, record)
 	if c.traced {
 		c.client.Produce(s.Context, &s.record, func(r *kgo.Record, err error) { c.acknowledge(r, err, done) })
