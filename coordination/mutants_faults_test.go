@@ -10,10 +10,8 @@ package coordination_test
 var faults = []struct{ name, file, old, new, tests, says, flags string }{
 	{"a failed acquisition forgets what it saw (C1)", "acquire.go", "\tif err == nil {\n\t\te.candidate = nil",
 		"\tif e.candidate = nil; err == nil {\n\t\te.candidate = nil", "TestSimulatedDays|TestStandbyWithAFastClockRemembers", "mints beside", ""},
-	{"the waits of Run only grow (C2)", "run.go", "\t\t\tfailures, refused = 0, nil",
-		"\t\t\trefused = nil", "TestTakeOverIsOnTime", "the standby took over", ""},
-	{"Run waits past a known deadline (C2)", "run.go", "due > 0 && due < delay {",
-		"due > 0 && false {", "TestTakeOverIsOnTime", "the standby took over", ""},
+	{"the waits of Run only grow, past a known deadline (C2)", "run.go", "delay := e.restartDelay(failures)\n\t\tif e.candidate != nil {",
+		"delay := e.restartDelay(failures + 9)\n\t\tif false {", "TestTakeOverIsOnTime", "the standby took over", ""},
 	{"a guarded write takes any time (C3)", "leadership.go", "return min(e.lease.renewInterval*3/4, (e.lease.duration-e.lease.renewInterval)/2)",
 		"return 1 << 50", "TestSimulatedDays", "the healthy leader", ""},
 	{"guarded writes wait for the turn together (C3)", "leadership.go", "\tcase <-l.queue:\n\tcase <-ctx.Done():",
