@@ -44,7 +44,7 @@ func SkipPolicy() ErrorPolicy { return ErrorPolicy{Action: ActionSkip} }
 // the round's own transaction where there is one. A dead letter is the record
 // as it came, with five headers behind its own: krabka.error.class,
 // krabka.error.message, krabka.source.topic, krabka.source.partition and
-// krabka.source.offset.
+// krabka.source.offset. Headers of these names that the record came with are dropped.
 //
 // The class is the name of an error type with its package, for consumers of the
 // topic to choose by. It is the outermost type that other packages can use, past
@@ -86,11 +86,21 @@ const (
 	maxDeadLetterMessage = 1024
 )
 
+var deadLetterHeaders = map[string]bool{
+	deadLetterClassHeader: true, deadLetterMessageHeader: true, deadLetterTopicHeader: true,
+	deadLetterPartitionHeader: true, deadLetterOffsetHeader: true,
+}
+
 // deadLetter returns the dead letter of a record of topic that failed with
 // cause.
 func (p ErrorPolicy) deadLetter(topic string, record ConsumedRecord, cause error) ProducedToTopic {
 	headers := make([]RecordHeader, 0, len(record.Headers)+5)
-	headers = append(headers, record.Headers...)
+	for _, header := range record.Headers {
+		// A dead letter that is replayed and fails again tells of its latest failure.
+		if !deadLetterHeaders[header.Key] {
+			headers = append(headers, header)
+		}
+	}
 	headers = append(headers,
 		RecordHeader{Key: deadLetterClassHeader, Value: []byte(errorClass(cause))},
 		RecordHeader{Key: deadLetterMessageHeader, Value: truncateUTF8(cause.Error(), maxDeadLetterMessage)},

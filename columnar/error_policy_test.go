@@ -122,3 +122,24 @@ func TestDeadLettersNameTheClassOfTheirError(t *testing.T) {
 		}
 	}
 }
+
+// A dead letter that fails again carries one set of headers, of its latest failure.
+func TestDeadLetterOfADeadLetterHasOneSetOfHeaders(t *testing.T) {
+	record := ConsumedRecord{Value: []byte("!"), Partition: 1, Offset: 7, Headers: []RecordHeader{{Key: "trace", Value: []byte("a")}}}
+	policy := DeadLetterPolicy("dlq")
+	for i := range 3 {
+		letter := policy.deadLetter("in", record, errUnreadable)
+		record = ConsumedRecord{Value: letter.Record.Value, Partition: 0, Offset: int64(i), Headers: letter.Record.Headers}
+	}
+	var keys []string
+	for _, header := range record.Headers {
+		keys = append(keys, header.Key)
+	}
+	want := []string{"trace", "krabka.error.class", "krabka.error.message", "krabka.source.topic", "krabka.source.partition", "krabka.source.offset"}
+	if diff := cmp.Diff(want, keys); diff != "" {
+		t.Errorf("headers mismatch (-want +got):\n%s", diff)
+	}
+	if got := string(record.Headers[5].Value); got != "1" {
+		t.Errorf("source offset %s; want 1, the latest", got)
+	}
+}

@@ -54,6 +54,9 @@ func NewGroupRunner(topology *Topology, consumer Consumer, producer Producer, op
 	if err := r.start(topology); err != nil {
 		return nil, errors.Join(err, built.Close())
 	}
+	if _, none := r.settings.store.(noStateStore); none && r.shape.stateful {
+		r.settings.logger.Warn("the topology keeps state and the runner has no state store: state is lost when the process ends; set one with WithStateStore")
+	}
 	return r, nil
 }
 

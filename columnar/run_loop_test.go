@@ -409,3 +409,19 @@ func TestCloseEndsAPollThatIsAboutToBegin(t *testing.T) {
 		}
 	})
 }
+
+// State without a store is lost with the process: the runner says so once, and names
+// the option.
+func TestStateWithoutAStoreIsWarnedOf(t *testing.T) {
+	for _, stateful := range []bool{true, false} {
+		topology := through(t, "all", func() Processor { return ProcessorFunc(forwardAll) }, "in")
+		if stateful {
+			topology = ledgerTopology(t)
+		}
+		var log bytes.Buffer
+		newTestRunner(t, topology, &scriptedConsumer{}, &recordingProducer{}, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		if got := strings.Count(log.String(), "WithStateStore"); (got == 1) != stateful {
+			t.Errorf("stateful %v: log %q", stateful, log.String())
+		}
+	}
+}

@@ -108,7 +108,7 @@ func WithHooks(hooks Hooks) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.hooks = hooks }
 }
 
-// WithLogger sets the logger. The default discards.
+// WithLogger sets the logger. The default is [slog.Default].
 func WithLogger(logger *slog.Logger) GroupRunnerOption {
 	return func(r *GroupRunner) {
 		if logger == nil {

@@ -137,7 +137,7 @@ func defaultRunnerSettings() runnerSettings {
 		policy:           FailPolicy(),
 		store:            NoStateStore(),
 		metrics:          NewMetrics(),
-		logger:           slog.New(slog.DiscardHandler),
+		logger:           slog.Default(),
 		parallelism:      runtime.GOMAXPROCS(0),
 		maxInFlight:      DefaultMaxInFlight,
 		snapshotInterval: DefaultSnapshotInterval,
