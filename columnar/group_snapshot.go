@@ -13,8 +13,7 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
-// Versions of the snapshot of a group-by: the first byte. Version 1 lists the
-// groups value by value and is read only. Version 2 is:
+// groupSnapshotVersion is the version of the snapshot of a group-by, which is:
 //
 //	byte   version
 //	block  layout of the operator
@@ -30,10 +29,7 @@ import (
 //	uint32 CRC-32C of everything before it
 //
 // A block is a uint64 length and as many bytes. Numbers are big-endian.
-const (
-	groupSnapshotVersion1 = 1
-	groupSnapshotVersion  = 2
-)
+const groupSnapshotVersion = 2
 
 // StateLayoutError says that a snapshot was taken by an operator of another
 // configuration.
@@ -107,31 +103,19 @@ func (g *groupKernel) restore(snapshot []byte) error {
 }
 
 func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
-	if len(snapshot) == 0 {
+	if len(snapshot) == 0 || snapshot[0] != groupSnapshotVersion {
 		return nil, errors.New("unsupported snapshot")
 	}
-	switch snapshot[0] {
-	case groupSnapshotVersion1:
-		return g.readVersion1(snapshot[1:])
-	case groupSnapshotVersion:
-		body, err := statebytes.Open(snapshot)
-		if err != nil {
-			return nil, err
-		}
-		return g.readVersion2(body[1:])
-	default:
-		return nil, errors.New("unsupported snapshot")
+	body, err := statebytes.Open(snapshot)
+	if err != nil {
+		return nil, err
 	}
-}
-
-func (g *groupKernel) readVersion2(body []byte) (*groupState, error) {
-	r := statebytes.NewReader(body)
+	r := statebytes.NewReader(body[1:])
 	if layout := string(r.Block()); r.Err() == nil && layout != g.spec.layout() {
 		return nil, &StateLayoutError{Saved: layout, Want: g.spec.layout()}
 	}
 	s := newGroupState(g.spec)
 	s.streamTime, s.late = r.Int64(), r.Int64()
-	var err error
 	if s.schema, err = decodeSchema(r.Block()); err != nil {
 		return nil, err
 	}

@@ -4,11 +4,8 @@ package columnar
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
-	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -127,8 +124,10 @@ func TestRestoreIsAllOrNothing(t *testing.T) {
 	if err := operator.Restore(nil); err == nil || !strings.Contains(err.Error(), "cannot restore groupBy state: unsupported snapshot") {
 		t.Errorf("restore of nothing = %v", err)
 	}
-	if err := operator.Restore([]byte{9}); err == nil || !strings.Contains(err.Error(), "cannot restore groupBy state: unsupported snapshot") {
-		t.Errorf("restore of an unknown version = %v", err)
+	for _, version := range []byte{1, 9} {
+		if err := operator.Restore([]byte{version}); err == nil || !strings.Contains(err.Error(), "cannot restore groupBy state: unsupported snapshot") {
+			t.Errorf("restore of version %d = %v", version, err)
+		}
 	}
 	for length := range len(snapshot) {
 		if err := operator.Restore(snapshot[:length]); err == nil {
@@ -196,91 +195,6 @@ func TestClosedWindowsAreNotSaved(t *testing.T) {
 	}
 	if g, _ := restored.groupBy(); g.state.table.groups != 1 || g.state.streamTime != 100 {
 		t.Errorf("%d groups at stream time %d, want 1 at 100", g.state.table.groups, g.state.streamTime)
-	}
-}
-
-// version1 writes a snapshot of version 1: rows of keys and aggregates.
-func version1(streamTime int64, rows ...[2][]any) []byte {
-	data := binary.BigEndian.AppendUint64([]byte{groupSnapshotVersion1}, uint64(streamTime))
-	data = binary.BigEndian.AppendUint32(data, uint32(len(rows)))
-	for _, row := range rows {
-		for _, values := range row {
-			data = binary.BigEndian.AppendUint32(data, uint32(len(values)))
-			for _, value := range values {
-				data, _ = appendKeyValue(data, value)
-			}
-		}
-	}
-	return data
-}
-
-func TestVersion1IsRead(t *testing.T) {
-	mem := newAllocator(t)
-	decimals := &arrow.Decimal128Type{Precision: 20, Scale: 2}
-	schema := arrowtest.Fields("k", textType, "i", int64Type, "f", arrow.PrimitiveTypes.Float64, "d", decimals, "s", textType, "n", int64Type)
-	var aggregations []Aggregation
-	for i, function := range []AggregateFunction{Count, Sum, Sum, Sum, Min, Max, Max, Min, Sum} {
-		aggregations = append(aggregations, Aggregation{
-			InputColumn: []string{"i", "i", "f", "d", "i", "f", "d", "s", "n"}[i], OutputColumn: fmt.Sprint(i), Function: function,
-		})
-	}
-	operator := GroupBy(mem, []string{"k"}, aggregations...)
-	err := operator.Restore(version1(noTime,
-		[2][]any{{"a"}, {int64(2), big.NewInt(7), 1.5, big.NewRat(25, 10), int64(-3), 2.5, big.NewRat(1, 4), "m", nil}},
-		[2][]any{{nil}, {int64(1), nil, nil, nil, nil, nil, nil, nil, nil}},
-	))
-	if err != nil {
-		t.Fatal(err)
-	}
-	batch := arrowtest.JSONBatch(t, mem, schema, `{"k":"a","i":1,"f":1,"d":"0.25","s":"z","n":4}`, `{"i":5,"f":5,"d":"5.00","s":"y"}`)
-	want := []string{"a 3 8 2.5 2.75 -3 2.5 0.25 m 4", "(null) 2 5 5 5 5 5 5 y (null)"}
-	if diff := cmp.Diff(want, processRows(t, operator, batch)); diff != "" {
-		t.Errorf("mismatch (-want +got):\n%s", diff)
-	}
-
-	windowed := must[*BuiltinOp](t)(WindowedGroupBy(mem, []string{"user"}, 10*time.Millisecond, totals()...))
-	if err := windowed.Restore(version1(12, [2][]any{{"a", int64(0), int64(10)}, {big.NewInt(5), int64(5)}})); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"a 0 10 6 6"}, processRows(t, windowed, events(t, 2))); diff != "" {
-		t.Errorf("windowed mismatch (-want +got):\n%s", diff)
-	}
-}
-
-func TestVersion1IsChecked(t *testing.T) {
-	mem := newAllocator(t)
-	plain := GroupBy(mem, []string{"k"}, Aggregation{Function: Count, OutputColumn: "n"}, Aggregation{InputColumn: "v", OutputColumn: "s", Function: Sum})
-	windowed := must[*BuiltinOp](t)(WindowedGroupBy(mem, []string{"k"}, 10*time.Millisecond))
-	one := int64(1)
-	good := version1(noTime, [2][]any{{"a"}, {one, nil}})
-	huge := append([]byte{}, good...)
-	binary.BigEndian.PutUint32(huge[9:], math.MaxUint32)
-	for name, test := range map[string]struct {
-		operator *BuiltinOp
-		snapshot []byte
-		want     string
-	}{
-		"truncated":         {plain, good[:len(good)-1], "truncated snapshot"},
-		"trailing bytes":    {plain, append(append([]byte{}, good...), 0), "cannot restore groupBy state: trailing bytes"},
-		"count of groups":   {plain, huge, "truncated snapshot"},
-		"unknown tag":       {plain, append(append([]byte{}, good[:len(good)-1]...), 'z'), "unknown snapshot value tag 'z'"},
-		"fewer aggregates":  {plain, version1(noTime, [2][]any{{"a"}, {one}}), "state was saved by"},
-		"no windows":        {windowed, version1(noTime, [2][]any{{"a"}, {}}), "state was saved by"},
-		"another window":    {windowed, version1(noTime, [2][]any{{"a", int64(0), int64(20)}, {}}), "state was saved by"},
-		"equal keys":        {plain, version1(noTime, [2][]any{{"a"}, {one, nil}}, [2][]any{{"a"}, {one, nil}}), "have the same key"},
-		"mixed keys":        {plain, version1(noTime, [2][]any{{"a"}, {one, nil}}, [2][]any{{one}, {one, nil}}), "values are both"},
-		"text as count":     {plain, version1(noTime, [2][]any{{"a"}, {"x", nil}}), "values are text"},
-		"null as count":     {plain, version1(noTime, [2][]any{{"a"}, {nil, nil}}), "values are null"},
-		"text as sum":       {plain, version1(noTime, [2][]any{{"a"}, {one, "x"}}), "values are text"},
-		"invalid integer":   {plain, append(append([]byte{}, good[:len(good)-1]...), 'I', 0, 0, 0, 1, 'x'), "invalid integer in snapshot"},
-		"invalid rational":  {plain, append(append([]byte{}, good[:len(good)-1]...), 'R', 0, 0, 0, 3, '1', '/', '0'), "invalid rational in snapshot"},
-		"endless rational":  {plain, version1(noTime, [2][]any{{"a"}, {one, big.NewRat(1, 3)}}), "1/3 is not a decimal"},
-		"exponent":          {plain, append(append([]byte{}, good[:len(good)-1]...), 'R', 0, 0, 0, 3, '1', 'e', '9'), "invalid rational in snapshot"},
-		"sum out of bounds": {plain, version1(noTime, [2][]any{{"a"}, {one, new(big.Int).Lsh(big.NewInt(1), 200)}}), "integer overflow"},
-	} {
-		if err := test.operator.fresh().Restore(test.snapshot); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error = %v, want %q", name, err, test.want)
-		}
 	}
 }
 

@@ -14,8 +14,7 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
-// Versions of the snapshot of a join: the first four bytes. Version 1 lists
-// whole batches and is read only. Version 2 is:
+// joinSnapshotVersion is the version of the snapshot of a join, which is:
 //
 //	uint32 version
 //	block  layout of the join
@@ -29,14 +28,7 @@ import (
 //	    uint32 number of batches, and for each a block with an Arrow IPC stream;
 //	           the batches hold the columns of the rows in their order
 //	uint32 CRC-32C of everything before it
-//
-// Version 1 has, behind the version, the stream time as int64 and for each side
-// the number of batches as uint32, and for each batch its latest timestamp as
-// int64, a uint32 length and an Arrow IPC stream.
-const (
-	joinSnapshotVersion1 = 1
-	joinSnapshotVersion  = 2
-)
+const joinSnapshotVersion = 2
 
 func (j *joinState) snapshot() ([]byte, error) {
 	var w statebytes.Writer
@@ -101,19 +93,14 @@ func (j *joinState) restore(snapshot []byte) error {
 }
 
 func (j *joinState) readSnapshot(snapshot []byte) (*joinContent, error) {
-	r := statebytes.NewReader(snapshot)
-	var content *joinContent
-	var err error
-	switch version := r.Uint32(); {
-	case r.Err() == nil && version == joinSnapshotVersion1:
-		content, err = j.readVersion1(r)
-	case r.Err() == nil && version == joinSnapshotVersion:
-		var body []byte
-		if body, err = statebytes.Open(snapshot); err == nil {
-			content, err = j.readVersion2(statebytes.NewReader(body[4:]))
-		}
-	default:
+	head := statebytes.NewReader(snapshot)
+	if head.Uint32() != joinSnapshotVersion {
 		return nil, errors.New("unsupported join snapshot version")
+	}
+	var content *joinContent
+	body, err := statebytes.Open(snapshot)
+	if err == nil {
+		content, err = j.readContent(statebytes.NewReader(body[4:]))
 	}
 	switch {
 	case errors.Is(err, statebytes.ErrTrailingBytes):
@@ -128,7 +115,7 @@ func (j *joinState) readSnapshot(snapshot []byte) (*joinContent, error) {
 	return content, nil
 }
 
-func (j *joinState) readVersion2(r *statebytes.Reader) (*joinContent, error) {
+func (j *joinState) readContent(r *statebytes.Reader) (*joinContent, error) {
 	if layout := string(r.Block()); r.Err() == nil && layout != j.spec.layout() {
 		return nil, &StateLayoutError{Saved: layout, Want: j.spec.layout()}
 	}
@@ -218,30 +205,6 @@ func ownBatch(serde *IPCSerde, stream []byte) (arrow.RecordBatch, error) {
 		err = errors.New("there is no batch")
 	}
 	return batch, err
-}
-
-func (j *joinState) readVersion1(r *statebytes.Reader) (*joinContent, error) {
-	r.Int64() // the stream time of both sides, which the rows tell as well
-	filled := newJoinState(j.spec, j.mem)
-	serde := NewIPCSerde(stateMemory)
-	for side := range filled.sides {
-		for i := r.Count(12); i > 0 && r.Err() == nil; i-- {
-			r.Int64() // the latest timestamp of the batch
-			stream := r.Take(uint64(r.Uint32()))
-			if r.Err() != nil {
-				break
-			}
-			batch, err := ownBatch(serde, stream)
-			if err != nil {
-				return nil, err
-			}
-			if err := filled.keep(side, batch); err != nil {
-				return nil, err
-			}
-		}
-	}
-	r.End()
-	return &filled.joinContent, r.Err()
 }
 
 // numbered returns the positions that are used, and the number of each used

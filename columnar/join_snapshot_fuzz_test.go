@@ -9,8 +9,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
-
-	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // FuzzJoinRestore checks that no snapshot makes a join panic, neither when it is
@@ -31,20 +29,6 @@ func FuzzJoinRestore(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(snapshot[:len(snapshot)-4])
-	stream, err := NewIPCSerde(mem).Serialize("", batch)
-	if err != nil {
-		f.Fatal(err)
-	}
-	var w statebytes.Writer
-	w.Uint32(joinSnapshotVersion1)
-	w.Uint64(6)
-	for range 2 {
-		w.Uint32(1)
-		w.Uint64(6)
-		w.Uint32(uint32(len(stream)))
-		w.Append(stream)
-	}
-	f.Add(w.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, snapshot := range [][]byte{data, sealed(data)} {
 			join := newJoinState(spec, mem)

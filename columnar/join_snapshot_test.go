@@ -3,7 +3,7 @@
 package columnar
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -98,57 +98,22 @@ func TestJoinRestoreRefusesOtherConfigurations(t *testing.T) {
 	}
 }
 
-// joinVersion1 writes a snapshot of version 1 with one batch a side.
-func joinVersion1(t *testing.T, left, right string) []byte {
-	t.Helper()
-	data := binary.BigEndian.AppendUint32(nil, joinSnapshotVersion1)
-	data = binary.BigEndian.AppendUint64(data, 5)
-	for _, row := range []string{left, right} {
-		if row == "" {
-			data = binary.BigEndian.AppendUint32(data, 0)
-			continue
-		}
-		stream := must[[]byte](t)(NewIPCSerde(stateMemory).Serialize("", arrowtest.JSONBatch(t, newAllocator(t), eventSchema, row)))
-		data = binary.BigEndian.AppendUint32(data, 1)
-		data = binary.BigEndian.AppendUint64(data, 5)
-		data = binary.BigEndian.AppendUint32(data, uint32(len(stream)))
-		data = append(data, stream...)
-	}
-	return data
-}
-
-func TestJoinVersion1IsRead(t *testing.T) {
-	mem := newAllocator(t)
-	join := newJoinState(byUser(10*time.Millisecond), mem)
-	if err := join.restore(joinVersion1(t, `{"user":"a","amount":1,"__timestamp":5}`, `{"user":"b","amount":2,"__timestamp":4}`)); err != nil {
-		t.Fatal(err)
-	}
-	join.commit()
-	got := joinedPairs(t, join, [2][]modelRow{{{"b", 7, 6}}, {{"a", 8, 6}}})
-	if diff := cmp.Diff([]string{"b 7 b 2", "a 1 a 8"}, got); diff != "" {
-		t.Errorf("pairs mismatch (-want +got):\n%s", diff)
-	}
-}
-
-func TestJoinVersion1IsChecked(t *testing.T) {
-	good := joinVersion1(t, `{"user":"a","amount":1,"__timestamp":5}`, "")
-	huge := append([]byte{}, good...)
-	binary.BigEndian.PutUint32(huge[12:], 1<<31)
-	long := append([]byte{}, good...)
-	binary.BigEndian.PutUint32(long[24:], 1<<31)
+func TestJoinRestoreChecksItsInput(t *testing.T) {
+	spec := byUser(10 * time.Millisecond)
+	good := must[[]byte](t)(filledJoin(t, spec).snapshot())
+	body := good[:len(good)-4]
 	for name, test := range map[string]struct {
 		snapshot []byte
 		want     string
 	}{
 		"empty":            {nil, "unsupported join snapshot version"},
+		"earlier version":  {[]byte{0, 0, 0, 1}, "unsupported join snapshot version"},
 		"unknown version":  {[]byte{0, 0, 0, 9}, "unsupported join snapshot version"},
-		"truncated":        {good[:len(good)-1], "cannot restore join state: truncated snapshot"},
-		"trailing bytes":   {append(append([]byte{}, good...), 0), "trailing bytes in join snapshot"},
-		"count of batches": {huge, "cannot restore join state: truncated snapshot"},
-		"length of batch":  {long, "cannot restore join state: truncated snapshot"},
-		"null time":        {joinVersion1(t, `{"user":"a"}`, ""), "event timestamp is null"},
+		"truncated":        {sealed(body[:len(body)-1]), "cannot restore join state: right side: "},
+		"trailing bytes":   {sealed(append(bytes.Clone(body), 0)), "trailing bytes in join snapshot"},
+		"without checksum": {body, "cannot restore join state: checksum does not match"},
 	} {
-		join := newJoinState(byUser(time.Second), newAllocator(t))
+		join := newJoinState(spec, newAllocator(t))
 		if err := join.restore(test.snapshot); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: error = %v, want %q", name, err, test.want)
 		}

@@ -149,11 +149,6 @@ func (j *joinState) add(side int, batch arrow.RecordBatch) error {
 	})
 }
 
-// keep takes in a batch of a side without looking for pairs.
-func (j *joinState) keep(side int, batch arrow.RecordBatch) error {
-	return j.eachRow(side, batch, func(row, id uint32) { j.link(side, row, id) })
-}
-
 // eachRow stores a batch and calls visit for each row in order, with the number
 // of its key, when the side has got to the time of the row. Rows with a null
 // key are left out.

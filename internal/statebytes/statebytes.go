@@ -69,9 +69,6 @@ func (w *Writer) Extend(count int) []byte {
 	return w.data[known:]
 }
 
-// Bytes returns the bytes that were appended. They alias the Writer.
-func (w *Writer) Bytes() []byte { return w.data }
-
 // Seal appends the CRC-32C of the bytes that were appended, and returns all
 // bytes. They alias the Writer.
 func (w *Writer) Seal() []byte {
