@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -67,7 +68,7 @@ func (a Aggregation) outputType(input arrow.DataType) arrow.DataType {
 
 // accumulator holds one aggregate of all groups, in their rows.
 type accumulator interface {
-	placeable
+	keytable.Placeable
 	// kind is the kind of input that is held; arrays.AnyKind if all of it was null, or
 	// does not matter.
 	kind() arrays.Kind
@@ -77,7 +78,7 @@ type accumulator interface {
 	add(ids []uint32, first int) error
 	// build returns the values of groups as an array that the caller owns.
 	build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error)
-	// encodedSize is at least what encode appends, in bytes.
+	// EncodedSize is at least what encode appends, in bytes.
 	encodedSize(groups []uint32) int
 	encode(w *statebytes.Writer, groups []uint32)
 	decode(r *statebytes.Reader, groups int)
@@ -158,16 +159,16 @@ func checkAggregate(function AggregateFunction, input arrow.DataType) error {
 }
 
 // countState counts rows.
-type countState struct{ cell }
+type countState struct{ keytable.Cell }
 
-func (*countState) width() int { return 1 }
+func (*countState) Width() int { return 1 }
 
 func (*countState) kind() arrays.Kind { return arrays.AnyKind }
 
 func (*countState) load(arrow.Array) error { return nil }
 
 func (s *countState) add(ids []uint32, _ int) error {
-	words, stride, offset := s.rows.words, s.rows.stride, s.offset
+	words, stride, offset := s.Rows.Words, s.Rows.Stride, s.Offset
 	for _, id := range ids {
 		count := &words[int(id)*stride+offset]
 		*count++
@@ -181,19 +182,19 @@ func (s *countState) add(ids []uint32, _ int) error {
 func (s *countState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
 	column := arrays.Words{Kind: arrays.IntKind, Values: make([]int64, len(groups))}
 	for i, group := range groups {
-		column.Values[i] = int64(*s.word(group, 0))
+		column.Values[i] = int64(*s.Word(group, 0))
 	}
 	return column.Build(mem, dt)
 }
 
 func (*countState) encodedSize(groups []uint32) int { return 8 * len(groups) }
 
-func (s *countState) encode(w *statebytes.Writer, groups []uint32) { s.encodeWords(w, groups, 0) }
+func (s *countState) encode(w *statebytes.Writer, groups []uint32) { s.EncodeWords(w, groups, 0) }
 
 func (s *countState) decode(r *statebytes.Reader, groups int) {
-	s.decodeWords(r, groups, 0)
+	s.DecodeWords(r, groups, 0)
 	for group := range uint32(groups) {
-		if *s.word(group, 0) > math.MaxInt64 {
+		if *s.Word(group, 0) > math.MaxInt64 {
 			r.Fail(errors.New("count is negative in snapshot"))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/decimals"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/numtext"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
@@ -22,7 +23,7 @@ import (
 // are added. A decimal takes four words, the lowest first, and one that is 1 if
 // it is not null.
 type decimalState struct {
-	cell
+	keytable.Cell
 	scale  int32
 	scaled bool // scale is known
 	// committed is the scale at the latest commit.
@@ -37,7 +38,7 @@ type decimalState struct {
 
 var _ rescalable = (*decimalState)(nil)
 
-func (*decimalState) width() int { return 5 }
+func (*decimalState) Width() int { return 5 }
 
 func (s *decimalState) remember(saved *[]uint64) { s.saved = saved }
 
@@ -46,20 +47,20 @@ func (s *decimalState) settle() { s.committed = s.scale }
 func (s *decimalState) unscale() {
 	if s.scale != s.committed {
 		// Numbers get shorter, so they fit.
-		s.rows.words, _ = s.rescaledRows(s.rows.words, s.committed-s.scale)
+		s.Rows.Words, _ = s.rescaledRows(s.Rows.Words, s.committed-s.scale)
 		s.scale = s.committed
 	}
 }
 
 func (s *decimalState) get(group uint32) (number decimal256.Num, valid bool) {
-	return decimal256.New(*s.word(group, 3), *s.word(group, 2), *s.word(group, 1), *s.word(group, 0)), *s.word(group, 4) != 0
+	return decimal256.New(*s.Word(group, 3), *s.Word(group, 2), *s.Word(group, 1), *s.Word(group, 0)), *s.Word(group, 4) != 0
 }
 
 func (s *decimalState) set(group uint32, number decimal256.Num) {
 	for i, word := range number.Array() {
-		*s.word(group, i) = word
+		*s.Word(group, i) = word
 	}
-	*s.word(group, 4) = 1
+	*s.Word(group, 4) = 1
 }
 
 func (*decimalState) kind() arrays.Kind { return arrays.DecimalKind }
@@ -99,7 +100,7 @@ func (s *decimalState) widen(scale int32) error {
 		return nil
 	}
 	if s.scaled {
-		words, err := s.rescaledRows(s.rows.words, more)
+		words, err := s.rescaledRows(s.Rows.Words, more)
 		if err != nil {
 			return err
 		}
@@ -107,16 +108,16 @@ func (s *decimalState) widen(scale int32) error {
 		if err != nil {
 			return err
 		}
-		s.rows.words, *s.saved = words, saved
+		s.Rows.Words, *s.saved = words, saved
 	}
 	s.scale, s.scaled = scale, true
 	return nil
 }
 
 func (s *decimalState) rescaledRows(words []uint64, more int32) ([]uint64, error) {
-	scratch := groupRows{words: slices.Clone(words), stride: s.rows.stride}
-	moved := decimalState{cell: cell{rows: &scratch, offset: s.offset}}
-	for group := range uint32(len(words) / scratch.stride) {
+	scratch := keytable.Rows{Words: slices.Clone(words), Stride: s.Rows.Stride}
+	moved := decimalState{Cell: keytable.Cell{Rows: &scratch, Offset: s.Offset}}
+	for group := range uint32(len(words) / scratch.Stride) {
 		number, valid := moved.get(group)
 		if !valid {
 			continue
@@ -127,7 +128,7 @@ func (s *decimalState) rescaledRows(words []uint64, more int32) ([]uint64, error
 		}
 		moved.set(group, number)
 	}
-	return scratch.words, nil
+	return scratch.Words, nil
 }
 
 func (s *decimalState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {

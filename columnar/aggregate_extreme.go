@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -67,14 +68,14 @@ func (s *wordExtremeState) build(mem memory.Allocator, dt arrow.DataType, groups
 // timeState keeps the latest event time of each group in one word, which is the
 // time less noTime: a group without event time is zero.
 type timeState struct {
-	cell
+	keytable.Cell
 	scratch []int64
 }
 
-func (*timeState) width() int { return 1 }
+func (*timeState) Width() int { return 1 }
 
 func (s *timeState) add(ids []uint32, times []int64, nulls arrays.Validity, first int) {
-	words, stride, offset := s.rows.words, s.rows.stride, s.offset
+	words, stride, offset := s.Rows.Words, s.Rows.Stride, s.Offset
 	times = times[first : first+len(ids)]
 	for i, id := range ids {
 		word := uint64(orderedUint(times[i]))
@@ -87,7 +88,7 @@ func (s *timeState) add(ids []uint32, times []int64, nulls arrays.Validity, firs
 func (s *timeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
 	column := arrays.Words{Kind: arrays.IntKind, Values: arrays.Resized(&s.scratch, len(groups))}
 	for i, group := range groups {
-		if column.Values[i] = orderedUint(int64(*s.word(group, 0))); column.Values[i] == noTime {
+		if column.Values[i] = orderedUint(int64(*s.Word(group, 0))); column.Values[i] == noTime {
 			column.SetNull(i)
 		}
 	}
@@ -96,14 +97,14 @@ func (s *timeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint
 
 func (*timeState) encodedSize(groups []uint32) int { return 8 * len(groups) }
 
-func (s *timeState) encode(w *statebytes.Writer, groups []uint32) { s.encodeWords(w, groups, 0) }
+func (s *timeState) encode(w *statebytes.Writer, groups []uint32) { s.EncodeWords(w, groups, 0) }
 
-func (s *timeState) decode(r *statebytes.Reader, groups int) { s.decodeWords(r, groups, 0) }
+func (s *timeState) decode(r *statebytes.Reader, groups int) { s.DecodeWords(r, groups, 0) }
 
 // byteExtremeState keeps the least or the greatest text or bytes, in copies of
 // its own beside the rows. A nil value is null.
 type byteExtremeState struct {
-	cell
+	keytable.Cell
 	valueKind arrays.Kind
 	greatest  bool
 
@@ -116,7 +117,7 @@ type byteExtremeState struct {
 
 var _ sideState = (*byteExtremeState)(nil)
 
-func (*byteExtremeState) width() int { return 0 }
+func (*byteExtremeState) Width() int { return 0 }
 
 func (s *byteExtremeState) kind() arrays.Kind { return s.valueKind }
 
@@ -166,7 +167,7 @@ func (s *byteExtremeState) truncate(groups int) {
 	s.current = s.current[:groups]
 }
 
-func (s *byteExtremeState) keep(groups []uint32) { s.current = kept(s.current, groups) }
+func (s *byteExtremeState) keep(groups []uint32) { s.current = keytable.Kept(s.current, groups) }
 
 func (s *byteExtremeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
 	return arrays.BuildBytes(mem, dt, len(groups), func(i int) []byte { return s.current[groups[i]] })

@@ -13,6 +13,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
@@ -68,7 +69,7 @@ func wideIntOf(value *big.Int) (wideInt, bool) {
 // intSumState adds integers, booleans and integers in text. A sum takes the
 // words high and low of a wideInt.
 type intSumState struct {
-	cell
+	keytable.Cell
 	null bool // all input was null so far
 
 	batch    []int64 // of the loaded array
@@ -78,7 +79,7 @@ type intSumState struct {
 	scratch  []int64
 }
 
-func (*intSumState) width() int { return 2 }
+func (*intSumState) Width() int { return 2 }
 
 func (s *intSumState) kind() arrays.Kind {
 	if s.null {
@@ -99,11 +100,11 @@ func (s *intSumState) load(arr arrow.Array) (err error) {
 }
 
 func (s *intSumState) sum(group uint32) wideInt {
-	return wideInt{high: int64(*s.word(group, 0)), low: *s.word(group, 1)}
+	return wideInt{high: int64(*s.Word(group, 0)), low: *s.Word(group, 1)}
 }
 
 func (s *intSumState) set(group uint32, sum wideInt) {
-	*s.word(group, 0), *s.word(group, 1) = uint64(sum.high), sum.low
+	*s.Word(group, 0), *s.Word(group, 1) = uint64(sum.high), sum.low
 }
 
 func (s *intSumState) add(ids []uint32, first int) error {
@@ -124,7 +125,7 @@ func (s *intSumState) add(ids []uint32, first int) error {
 		}
 		return nil
 	}
-	words, stride, offset := s.rows.words, s.rows.stride, s.offset
+	words, stride, offset := s.Rows.Words, s.Rows.Stride, s.Offset
 	for i, id := range ids {
 		cell := words[int(id)*stride+offset:][:2]
 		sum := wideInt{high: int64(cell[0]), low: cell[1]}.plus(batch[i]>>63, uint64(batch[i]))
@@ -153,7 +154,7 @@ func (s *intSumState) addTexts(ids []uint32, first int) error {
 
 // parseWideInt reads an integer: a sign and decimal digits.
 func parseWideInt(text []byte) (wideInt, error) {
-	if len(text) > maxSnapshotDigits || !isIntegerText(text) {
+	if len(text) > keytable.MaxDigits || !isIntegerText(text) {
 		return wideInt{}, fmt.Errorf("not an integer: %q", text)
 	}
 	number, ok := new(big.Int).SetString(string(text), 10)
@@ -214,7 +215,7 @@ func (s *intSumState) build(mem memory.Allocator, dt arrow.DataType, groups []ui
 func (*intSumState) encodedSize(groups []uint32) int { return 16 * len(groups) }
 
 func (s *intSumState) encode(w *statebytes.Writer, groups []uint32) {
-	words, stride, offset := s.rows.words, s.rows.stride, s.offset
+	words, stride, offset := s.Rows.Words, s.Rows.Stride, s.Offset
 	out := w.Extend(16 * len(groups))
 	for _, group := range groups {
 		sum := words[int(group)*stride+offset:][:2]
@@ -225,7 +226,7 @@ func (s *intSumState) encode(w *statebytes.Writer, groups []uint32) {
 }
 
 func (s *intSumState) decode(r *statebytes.Reader, groups int) {
-	words, stride, at := s.rows.words, s.rows.stride, s.offset
+	words, stride, at := s.Rows.Words, s.Rows.Stride, s.Offset
 	for in := r.Take(uint64(groups) * 16); len(in) >= 16; in = in[16:] {
 		words[at], words[at+1] = binary.BigEndian.Uint64(in), binary.BigEndian.Uint64(in[8:])
 		at += stride
@@ -234,16 +235,16 @@ func (s *intSumState) decode(r *statebytes.Reader, groups int) {
 
 // nullableCell is a place for 64 bits or a null in every row: the bits, and a
 // word that is 1 if there are any.
-type nullableCell struct{ cell }
+type nullableCell struct{ keytable.Cell }
 
-func (*nullableCell) width() int { return 2 }
+func (*nullableCell) Width() int { return 2 }
 
 func (c *nullableCell) get(group uint32) (word int64, valid bool) {
-	return int64(*c.word(group, 0)), *c.word(group, 1) != 0
+	return int64(*c.Word(group, 0)), *c.Word(group, 1) != 0
 }
 
 func (c *nullableCell) set(group uint32, word int64) {
-	*c.word(group, 0), *c.word(group, 1) = uint64(word), 1
+	*c.Word(group, 0), *c.Word(group, 1) = uint64(word), 1
 }
 
 // column returns the values of groups.
@@ -261,23 +262,23 @@ func (c *nullableCell) column(kind arrays.Kind, groups []uint32, scratch *[]int6
 func (*nullableCell) encodedSize(groups []uint32) int { return 9 * len(groups) }
 
 func (c *nullableCell) encode(w *statebytes.Writer, groups []uint32) {
-	c.encodeWords(w, groups, 0)
+	c.EncodeWords(w, groups, 0)
 	out := w.Extend(len(groups))
 	for i, group := range groups {
 		out[i] = 0
-		if *c.word(group, 1) != 0 {
+		if *c.Word(group, 1) != 0 {
 			out[i] = 1
 		}
 	}
 }
 
 func (c *nullableCell) decode(r *statebytes.Reader, groups int) {
-	c.decodeWords(r, groups, 0)
+	c.DecodeWords(r, groups, 0)
 	for group, flag := range r.Take(uint64(groups)) {
 		if flag != 0 {
-			*c.word(uint32(group), 1) = 1
+			*c.Word(uint32(group), 1) = 1
 		} else {
-			*c.word(uint32(group), 0) = 0
+			*c.Word(uint32(group), 0) = 0
 		}
 	}
 }

@@ -95,10 +95,18 @@ func inNanos(value any, dt arrow.DataType) *big.Int {
 	return new(big.Int).Mul(big.NewInt(count), big.NewInt(nanosPer[zoneless(dt)]))
 }
 
+// unitOf returns the unit of a time type, and -1 for a date.
+func unitOf(dt arrow.DataType) arrow.TimeUnit {
+	if dt, ok := dt.(arrow.TemporalWithUnit); ok {
+		return dt.TimeUnit()
+	}
+	return -1
+}
+
 // zoneless is the name by which the oracle knows a type.
 func zoneless(dt arrow.DataType) string {
 	for _, known := range allTimeTypes {
-		if known.ID() == dt.ID() && timeUnit(known) == timeUnit(dt) {
+		if known.ID() == dt.ID() && unitOf(known) == unitOf(dt) {
 			return known.String()
 		}
 	}

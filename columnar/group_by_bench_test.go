@@ -15,6 +15,7 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 )
 
 const benchRows = 65536
@@ -134,7 +135,7 @@ func BenchmarkGroupByNaive(b *testing.B) {
 				touched = make(map[string]bool)
 				for row := range int(batch.NumRows()) {
 					key := arrays.Value(batch.Column(0), row)
-					encoded, _ := appendKeyValue(nil, key)
+					encoded, _ := keytable.AppendValue(nil, key)
 					name := string(encoded)
 					if sums[name] == nil {
 						sums[name], keys[name] = new(big.Int), key

@@ -204,7 +204,7 @@ func TestGroupsAreCompacted(t *testing.T) {
 			}
 			g.commit()
 		}
-		if held := g.state.table.groups; held > 2*minCompaction {
+		if held := g.state.table.Groups; held > 2*minCompaction {
 			t.Errorf("emission %d: %d groups are held, want the closed ones gone", emit, held)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -56,14 +57,14 @@ func (g *groupKernel) snapshot() ([]byte, error) {
 	w.Block(schema)
 	w.Reserve(s.encodedSize(groups))
 	w.Uint32(uint32(len(groups)))
-	for _, key := range s.table.keys {
-		w.Byte(byte(key.kind()))
+	for _, key := range s.table.Keys {
+		w.Byte(byte(key.Kind()))
 	}
 	for _, aggregate := range s.aggregates {
 		w.Byte(byte(aggregate.kind()))
 	}
-	for _, key := range s.table.keys {
-		key.encode(&w, groups)
+	for _, key := range s.table.Keys {
+		key.Encode(&w, groups)
 	}
 	for _, aggregate := range s.aggregates {
 		aggregate.encode(&w, groups)
@@ -74,12 +75,12 @@ func (g *groupKernel) snapshot() ([]byte, error) {
 	return w.Seal(), nil
 }
 
-// encodedSize is at least what groups take in a snapshot, in bytes, with what stands
+// EncodedSize is at least what groups take in a snapshot, in bytes, with what stands
 // before and behind them.
 func (s *groupState) encodedSize(groups []uint32) int {
-	size := 4 + len(s.table.keys) + len(s.aggregates) + 4
-	for _, key := range s.table.keys {
-		size += key.encodedSize(groups)
+	size := 4 + len(s.table.Keys) + len(s.aggregates) + 4
+	for _, key := range s.table.Keys {
+		size += key.EncodedSize(groups)
 	}
 	for _, aggregate := range s.aggregates {
 		size += aggregate.encodedSize(groups)
@@ -120,21 +121,21 @@ func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
 		return nil, err
 	}
 	// A group takes at least nine bytes for each key and eight for each aggregate.
-	groups := r.Count(9*len(s.table.keys) + 8*len(s.aggregates))
+	groups := r.Count(9*len(s.table.Keys) + 8*len(s.aggregates))
 	if groups > g.spec.limit {
 		return nil, &StateLimitError{Limit: g.spec.limit}
 	}
 	// The kinds come first, because they make the form of the rows.
-	kinds := r.Take(uint64(len(s.table.keys) + len(s.aggregates)))
+	kinds := r.Take(uint64(len(s.table.Keys) + len(s.aggregates)))
 	for i, kind := range kinds {
 		if arrays.Kind(kind) > arrays.NestedKind {
 			return nil, fmt.Errorf("unknown kind of values %d in snapshot", kind)
 		}
-		if i < len(s.table.keys) {
-			s.table.keys[i] = newKeyColumn(arrays.Kind(kind), i)
+		if i < len(s.table.Keys) {
+			s.table.Keys[i] = keytable.NewColumn(arrays.Kind(kind), i)
 		} else {
-			function := g.spec.aggregations[i-len(s.table.keys)].Function
-			s.aggregates[i-len(s.table.keys)] = newAccumulator(function, arrays.Kind(kind))
+			function := g.spec.aggregations[i-len(s.table.Keys)].Function
+			s.aggregates[i-len(s.table.Keys)] = newAccumulator(function, arrays.Kind(kind))
 		}
 	}
 	if r.Err() != nil {
@@ -143,8 +144,8 @@ func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
 	if err := s.makeRows(groups); err != nil {
 		return nil, err
 	}
-	for _, key := range s.table.keys {
-		key.decode(r, groups)
+	for _, key := range s.table.Keys {
+		key.Decode(r, groups)
 	}
 	for _, aggregate := range s.aggregates {
 		aggregate.decode(r, groups)
@@ -162,12 +163,12 @@ func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
 // makeRows makes empty rows for groups, for key columns and aggregates whose
 // kinds have been set.
 func (s *groupState) makeRows(groups int) error {
-	if s.spec.windowed && s.table.keys[len(s.spec.keys)].kind() != arrays.IntKind {
+	if s.spec.windowed && s.table.Keys[len(s.spec.keys)].Kind() != arrays.IntKind {
 		return errors.New("windows are not integers")
 	}
-	s.table.rows.reshape(0)
+	s.table.Rows.Reshape(0)
 	s.arrange()
-	s.table.rows.grow(groups)
+	s.table.Rows.Grow(groups)
 	for _, side := range s.sides {
 		side.grow(groups)
 	}
@@ -178,13 +179,13 @@ func (s *groupState) makeRows(groups int) error {
 func (s *groupState) finishRestore(groups int) error {
 	if s.starts != nil {
 		for group := range uint32(groups) {
-			start := s.starts.at(group)
-			if whole, ok := s.spec.window.startOf(start); !ok || whole != start || s.starts.isNull(&s.table.rows, group) {
+			start := s.starts.At(group)
+			if whole, ok := s.spec.window.startOf(start); !ok || whole != start || s.starts.IsNull(&s.table.Rows, group) {
 				return fmt.Errorf("there is no window at %d", start)
 			}
 		}
 	}
-	if err := s.table.index(groups); err != nil {
+	if err := s.table.Index(groups); err != nil {
 		return err
 	}
 	s.reopen()

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 )
 
 // everyKind is a grouping with keys and aggregates of all kinds that state has.
@@ -154,10 +155,10 @@ func TestRestoreRefusesGroupsThatCannotBe(t *testing.T) {
 		change func(*groupState)
 		want   string
 	}{
-		"equal keys":     {func(s *groupState) { *s.table.keys[0].(*wordKeys).word(1, 0) = 1 }, "groups 0 and 1 have the same key"},
-		"odd window":     {func(s *groupState) { *s.starts.word(1, 0) = 7 }, "there is no window at 7"},
-		"negative count": {func(s *groupState) { *s.aggregates[0].(*countState).word(0, 0) = 1 << 63 }, "count is negative"},
-		"null window":    {func(s *groupState) { s.starts.expectNulls(); s.starts.setNull(&s.table.rows, 1) }, "there is no window at 0"},
+		"equal keys":     {func(s *groupState) { *s.table.Keys[0].(*keytable.WordColumn).Word(1, 0) = 1 }, "groups 0 and 1 have the same key"},
+		"odd window":     {func(s *groupState) { *s.starts.Word(1, 0) = 7 }, "there is no window at 7"},
+		"negative count": {func(s *groupState) { *s.aggregates[0].(*countState).Word(0, 0) = 1 << 63 }, "count is negative"},
+		"null window":    {func(s *groupState) { s.starts.ExpectNulls(); s.starts.SetNull(&s.table.Rows, 1) }, "there is no window at 0"},
 	} {
 		g, _ := operator.fresh().groupBy()
 		if err := g.restore(must[[]byte](t)(operator.Snapshot())); err != nil {
@@ -193,8 +194,8 @@ func TestClosedWindowsAreNotSaved(t *testing.T) {
 	if err := restored.Restore(must[[]byte](t)(operator.Snapshot())); err != nil {
 		t.Fatal(err)
 	}
-	if g, _ := restored.groupBy(); g.state.table.groups != 1 || g.state.streamTime != 100 {
-		t.Errorf("%d groups at stream time %d, want 1 at 100", g.state.table.groups, g.state.streamTime)
+	if g, _ := restored.groupBy(); g.state.table.Groups != 1 || g.state.streamTime != 100 {
+		t.Errorf("%d groups at stream time %d, want 1 at 100", g.state.table.Groups, g.state.streamTime)
 	}
 }
 

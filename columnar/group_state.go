@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -18,9 +19,9 @@ import (
 type groupState struct {
 	spec *groupSpec
 
-	table groupTable
+	table keytable.Table
 	// starts is the last key column: the window that a group belongs to.
-	starts     *wordKeys
+	starts     *keytable.WordColumn
 	aggregates []accumulator
 	// times holds the latest event time of each group, if results carry it.
 	times *timeState
@@ -77,12 +78,12 @@ func newGroupState(spec *groupSpec) *groupState {
 
 // reset forgets the kinds of all columns, with all groups.
 func (s *groupState) reset() {
-	s.table = groupTable{slots: make([]uint64, minSlots), limit: s.spec.limit}
+	s.table = keytable.New(s.spec.limit)
 	for i := range s.spec.keys {
-		s.table.keys = append(s.table.keys, newKeyColumn(arrays.AnyKind, i))
+		s.table.Keys = append(s.table.Keys, keytable.NewColumn(arrays.AnyKind, i))
 	}
 	if s.spec.windowed {
-		s.table.keys = append(s.table.keys, newKeyColumn(arrays.IntKind, len(s.spec.keys)))
+		s.table.Keys = append(s.table.Keys, keytable.NewColumn(arrays.IntKind, len(s.spec.keys)))
 	}
 	s.aggregates = make([]accumulator, len(s.spec.aggregations))
 	for i, aggregation := range s.spec.aggregations {
@@ -104,13 +105,13 @@ func (s *groupState) reset() {
 
 // arrange gives the columns their places in the rows.
 func (s *groupState) arrange() {
-	var columns []placeable
-	for _, key := range s.table.keys {
+	var columns []keytable.Placeable
+	for _, key := range s.table.Keys {
 		columns = append(columns, key)
 	}
 	s.starts = nil
 	if s.spec.windowed {
-		s.starts = s.table.keys[len(s.spec.keys)].(*wordKeys)
+		s.starts = s.table.Keys[len(s.spec.keys)].(*keytable.WordColumn)
 	}
 	s.sides, s.scaled = nil, nil
 	for _, aggregate := range s.aggregates {
@@ -126,20 +127,20 @@ func (s *groupState) arrange() {
 	if s.times != nil {
 		columns = append(columns, s.times)
 	}
-	s.saved = s.table.rows.relayout(columns, s.saved)
+	s.saved = s.table.Rows.Relayout(columns, s.saved)
 }
 
 // checkUnit fails when values of a type do not count the unit of those that are
 // held of a column.
 func (s *groupState) checkUnit(column string, dt arrow.DataType) error {
-	if s.schema == nil || s.table.groups == 0 {
+	if s.schema == nil || s.table.Groups == 0 {
 		return nil
 	}
 	at := namedcols.First(s.schema, column)
 	if at < 0 {
 		return nil
 	}
-	return checkUnits(dt, s.schema.Field(at).Type)
+	return keytable.CheckUnits(dt, s.schema.Field(at).Type)
 }
 
 // acceptKey makes a key column take values of a type.
@@ -147,19 +148,19 @@ func (s *groupState) acceptKey(i int, dt arrow.DataType) error {
 	if err := s.checkUnit(s.spec.keys[i], dt); err != nil {
 		return err
 	}
-	held, kind := s.table.keys[i], arrays.KindOf(dt)
+	held, kind := s.table.Keys[i], arrays.KindOf(dt)
 	switch {
-	case kind == arrays.AnyKind || kind == held.kind():
+	case kind == arrays.AnyKind || kind == held.Kind():
 		return nil
-	case held.kind() != arrays.AnyKind:
-		return kindMismatch(dt, held.kind())
+	case held.Kind() != arrays.AnyKind:
+		return kindMismatch(dt, held.Kind())
 	}
 	// What is held is null throughout, and flagged so.
-	fresh := newKeyColumn(kind, i)
-	if s.table.groups > 0 {
-		fresh.expectNulls()
+	fresh := keytable.NewColumn(kind, i)
+	if s.table.Groups > 0 {
+		fresh.ExpectNulls()
 	}
-	s.table.keys[i] = fresh
+	s.table.Keys[i] = fresh
 	s.learnedKeys = append(s.learnedKeys, i)
 	s.arrange()
 	return nil
@@ -186,7 +187,7 @@ func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
 	// What is held is null throughout, and so is what is remembered.
 	fresh := newAccumulator(function, kind)
 	if side, ok := fresh.(sideState); ok {
-		side.grow(s.table.groups)
+		side.grow(s.table.Groups)
 		side.save(s.changed)
 	}
 	s.aggregates[i] = fresh
@@ -209,17 +210,17 @@ func (s *groupState) beginRound() {
 // latest commit.
 func (s *groupState) touch(ids []uint32) {
 	for _, side := range s.sides {
-		side.grow(s.table.groups)
+		side.grow(s.table.Groups)
 	}
-	rows := &s.table.rows
+	rows := &s.table.Rows
 	known := len(s.touched)
 	s.touched = slices.Grow(s.touched, len(ids))[:known+len(ids)]
 	touched, stamps := s.touched[known:], arrays.Resized(&s.stamps, len(ids))
 	count := 0
 	for _, id := range ids {
-		header := rows.header(id)
+		header := rows.Header(id)
 		stamp := uint32(*header)
-		*header = *header&^roundMask | uint64(s.round)
+		*header = *header&^keytable.RoundMask | uint64(s.round)
 		// Without a branch, which would be a guess.
 		touched[count], stamps[count] = id, stamp
 		if stamp != s.round {
@@ -231,7 +232,7 @@ func (s *groupState) touch(ids []uint32) {
 	for i, id := range touched[:count] {
 		if stamps[i] <= s.committed.round && int(id) < s.committed.groups {
 			s.changed = append(s.changed, id)
-			s.saved = append(s.saved, rows.row(id)...)
+			s.saved = append(s.saved, rows.Row(id)...)
 		}
 	}
 	for _, side := range s.sides {
@@ -241,13 +242,13 @@ func (s *groupState) touch(ids []uint32) {
 
 // isLive reports whether a group is held for more rows.
 func (s *groupState) isLive(group uint32) bool {
-	return s.starts == nil || !s.spec.window.isClosed(s.starts.at(group), s.streamTime)
+	return s.starts == nil || !s.spec.window.isClosed(s.starts.At(group), s.streamTime)
 }
 
 // live returns the groups that are held for more rows, in their order.
 func (s *groupState) live() []uint32 {
-	groups, live := make([]uint32, s.table.groups), 0
-	for group := range uint32(s.table.groups) {
+	groups, live := make([]uint32, s.table.Groups), 0
+	for group := range uint32(s.table.Groups) {
 		groups[live] = group
 		if s.starts == nil || s.isLive(group) {
 			live++
@@ -258,7 +259,7 @@ func (s *groupState) live() []uint32 {
 
 func (s *groupState) mark() {
 	s.committed = groupMark{
-		groups: s.table.groups, round: s.round, schema: s.schema,
+		groups: s.table.Groups, round: s.round, schema: s.schema,
 		streamTime: s.streamTime, late: s.late,
 	}
 }
@@ -278,12 +279,12 @@ func (s *groupState) commit() {
 		s.open.commit()
 	}
 	if s.round > math.MaxUint32/2 {
-		for group := range uint32(s.table.groups) {
-			*s.table.rows.header(group) &^= roundMask
+		for group := range uint32(s.table.Groups) {
+			*s.table.Rows.Header(group) &^= keytable.RoundMask
 		}
 		s.round = 0
 	}
-	if s.starts != nil && s.table.groups >= s.compactAt {
+	if s.starts != nil && s.table.Groups >= s.compactAt {
 		s.compact()
 	}
 	s.mark()
@@ -291,8 +292,8 @@ func (s *groupState) commit() {
 
 func (s *groupState) compact() {
 	groups := s.live()
-	if len(groups)*2 <= s.table.groups {
-		s.table.keep(groups)
+	if len(groups)*2 <= s.table.Groups {
+		s.table.Keep(groups)
 		for _, side := range s.sides {
 			side.keep(groups)
 		}
@@ -307,8 +308,8 @@ func (s *groupState) reopen() {
 		return
 	}
 	s.open = newOpenWindows()
-	for group := range uint32(s.table.groups) {
-		s.open.add(s.starts.at(group), group)
+	for group := range uint32(s.table.Groups) {
+		s.open.add(s.starts.At(group), group)
 	}
 	s.open.commit()
 }
@@ -318,11 +319,11 @@ func (s *groupState) rollback() {
 	if s.committed.schema == nil && s.committed.groups == 0 {
 		s.reset()
 	} else {
-		rows := &s.table.rows
+		rows := &s.table.Rows
 		for i, group := range s.changed {
-			copy(rows.row(group), s.saved[i*rows.stride:])
+			copy(rows.Row(group), s.saved[i*rows.Stride:])
 		}
-		s.table.truncate(s.committed.groups)
+		s.table.Truncate(s.committed.groups)
 		for _, side := range s.sides {
 			side.restore(s.changed)
 			side.truncate(s.committed.groups)
@@ -347,8 +348,8 @@ func (s *groupState) unlearn() {
 		return
 	}
 	for _, i := range s.learnedKeys {
-		s.table.keys[i] = newKeyColumn(arrays.AnyKind, i)
-		s.table.keys[i].expectNulls()
+		s.table.Keys[i] = keytable.NewColumn(arrays.AnyKind, i)
+		s.table.Keys[i].ExpectNulls()
 	}
 	for _, i := range s.learnedInputs {
 		s.aggregates[i] = newAccumulator(s.spec.aggregations[i].Function, arrays.AnyKind)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 )
 
 // Emission says which groups an operator emits for an input batch.
@@ -49,7 +51,7 @@ type Grouping struct {
 	// Emit says what is emitted. EmitFinal needs a Window.
 	Emit Emission
 	// MaxGroups bounds the groups that are held; 0 stands for no bound. A batch
-	// that would exceed it fails with a [StateLimitError].
+	// that would exceed it fails with a StateLimitError.
 	MaxGroups int
 }
 
@@ -156,7 +158,7 @@ func newGroupBy(mem memory.Allocator, spec groupSpec, problems ...error) (*Built
 		spec.timeColumn = TimestampColumn
 	}
 	if spec.limit == 0 {
-		spec.limit = maxGroups
+		spec.limit = keytable.MaxGroups
 	}
 	problems = append(problems, spec.check()...)
 	if len(problems) > 0 {
@@ -170,8 +172,8 @@ func (s *groupSpec) check() []error {
 	if len(s.keys) == 0 {
 		problems = append(problems, errors.New("columnar: groupBy requires at least one key column"))
 	}
-	if len(s.keys) >= maxKeyColumns {
-		problems = append(problems, fmt.Errorf("columnar: groupBy of %d key columns, at most %d are possible", len(s.keys), maxKeyColumns-1))
+	if len(s.keys) >= keytable.MaxColumns {
+		problems = append(problems, fmt.Errorf("columnar: groupBy of %d key columns, at most %d are possible", len(s.keys), keytable.MaxColumns-1))
 	}
 	names := slices.Clone(s.keys)
 	if s.windowed {

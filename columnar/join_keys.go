@@ -8,12 +8,13 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 )
 
 // joinKeys numbers the keys of a join and holds, for each key, a list of the
 // rows of each side. Changes to lists are remembered since the latest commit.
 type joinKeys struct {
-	table groupTable
+	table keytable.Table
 	lists listCells
 	// compactAt is the number of rows from which on it is worth looking for rows
 	// that are not kept any more.
@@ -26,17 +27,17 @@ type joinKeys struct {
 
 // listCells is the place of two lists in the row of a key: for each side the
 // first and the last row, counted from 1, in one word.
-type listCells struct{ cell }
+type listCells struct{ keytable.Cell }
 
-func (*listCells) width() int { return 2 }
+func (*listCells) Width() int { return 2 }
 
 // unsorted is the flag in the header of a key that says that the list of a side
 // is not in the order of time.
-func unsorted(side int) uint64 { return 1 << (firstNull + 1 + side) }
+func unsorted(side int) uint64 { return 1 << (keytable.FirstNull + 1 + side) }
 
 // rowList is the list of rows of one side with one key.
 type rowList struct {
-	head, tail uint32 // noGroup if the list is empty
+	head, tail uint32 // keytable.None if the list is empty
 	sorted     bool   // by time
 }
 
@@ -49,19 +50,19 @@ type listUndo struct {
 
 func newJoinKeys(kind arrays.Kind) *joinKeys {
 	k := &joinKeys{compactAt: minCompaction}
-	k.table = groupTable{slots: make([]uint64, minSlots), limit: maxGroups}
+	k.table = keytable.New(keytable.MaxGroups)
 	k.arrange(kind)
 	return k
 }
 
 // arrange makes the keys ones of a kind; there are none yet.
 func (k *joinKeys) arrange(kind arrays.Kind) {
-	k.table.keys = []keyColumn{newKeyColumn(kind, 0)}
-	k.table.rows.reshape(0)
-	k.table.rows.relayout([]placeable{k.table.keys[0], &k.lists}, nil)
+	k.table.Keys = []keytable.Column{keytable.NewColumn(kind, 0)}
+	k.table.Rows.Reshape(0)
+	k.table.Rows.Relayout([]keytable.Placeable{k.table.Keys[0], &k.lists}, nil)
 }
 
-func (k *joinKeys) kind() arrays.Kind { return k.table.keys[0].kind() }
+func (k *joinKeys) kind() arrays.Kind { return k.table.Keys[0].Kind() }
 
 // accept makes the keys take values of a type. Both sides have keys of one
 // kind.
@@ -70,7 +71,7 @@ func (k *joinKeys) accept(dt arrow.DataType) error {
 	switch {
 	case kind == arrays.AnyKind || kind == k.kind():
 		return nil
-	case k.table.groups > 0:
+	case k.table.Groups > 0:
 		return fmt.Errorf("the join key is of type %s, but keys so far are of kind %s", dt, k.kind())
 	}
 	k.arrange(kind)
@@ -84,11 +85,11 @@ func (k *joinKeys) lookup(arr arrow.Array) ([]uint32, error) {
 	if len(ids) == 0 {
 		return ids, nil
 	}
-	if err := k.table.keys[0].load(arr); err != nil {
+	if err := k.table.Keys[0].Load(arr); err != nil {
 		return nil, err
 	}
-	for first := 0; first < len(ids); first += chunkRows {
-		if err := k.table.lookup(ids[first:min(first+chunkRows, len(ids))], first); err != nil {
+	for first := 0; first < len(ids); first += keytable.ChunkRows {
+		if err := k.table.Lookup(ids[first:min(first+keytable.ChunkRows, len(ids))], first); err != nil {
 			return nil, err
 		}
 	}
@@ -96,10 +97,10 @@ func (k *joinKeys) lookup(arr arrow.Array) ([]uint32, error) {
 }
 
 func (k *joinKeys) list(side int, id uint32) rowList {
-	word := *k.lists.word(id, side)
+	word := *k.lists.Word(id, side)
 	return rowList{
 		head: uint32(word>>32) - 1, tail: uint32(word) - 1,
-		sorted: *k.table.rows.header(id)&unsorted(side) == 0,
+		sorted: *k.table.Rows.Header(id)&unsorted(side) == 0,
 	}
 }
 
@@ -112,8 +113,8 @@ func (k *joinKeys) set(side int, id uint32, list rowList) {
 }
 
 func (k *joinKeys) put(side int, id uint32, list rowList) {
-	*k.lists.word(id, side) = uint64(list.head+1)<<32 | uint64(list.tail+1)
-	header := k.table.rows.header(id)
+	*k.lists.Word(id, side) = uint64(list.head+1)<<32 | uint64(list.tail+1)
+	header := k.table.Rows.Header(id)
 	if *header &^= unsorted(side); !list.sorted {
 		*header |= unsorted(side)
 	}
@@ -122,7 +123,7 @@ func (k *joinKeys) put(side int, id uint32, list rowList) {
 // link appends a row of a side to the list of its key.
 func (k *joinKeys) link(side int, id, row uint32, of *joinSide) {
 	list := k.list(side, id)
-	if list.head == noGroup {
+	if list.head == keytable.None {
 		list.head, list.sorted = row, true
 	} else {
 		of.rows[list.tail].next = row
@@ -137,21 +138,21 @@ func (k *joinKeys) link(side int, id, row uint32, of *joinSide) {
 func (k *joinKeys) skip(side int, id uint32, of *joinSide, dead func(row uint32) bool) rowList {
 	list := k.list(side, id)
 	head := list.head
-	for head != noGroup && dead(head) {
+	for head != keytable.None && dead(head) {
 		head = of.rows[head].next
 	}
 	if head == list.head {
 		return list
 	}
-	if list.head = head; head == noGroup {
-		list.tail = noGroup
+	if list.head = head; head == keytable.None {
+		list.tail = keytable.None
 	}
 	k.set(side, id, list)
 	return list
 }
 
 func (k *joinKeys) mark() {
-	k.committed = k.table.groups
+	k.committed = k.table.Groups
 	k.undo = k.undo[:0]
 }
 
@@ -159,11 +160,11 @@ func (k *joinKeys) rollback(sides [2]*joinSide) {
 	for i := len(k.undo) - 1; i >= 0; i-- {
 		undo := k.undo[i]
 		k.put(undo.side, undo.id, undo.former)
-		if undo.former.tail != noGroup {
-			sides[undo.side].rows[undo.former.tail].next = noGroup
+		if undo.former.tail != keytable.None {
+			sides[undo.side].rows[undo.former.tail].next = keytable.None
 		}
 	}
-	k.table.truncate(k.committed)
+	k.table.Truncate(k.committed)
 	k.mark()
 }
 
@@ -171,10 +172,10 @@ func (k *joinKeys) rollback(sides [2]*joinSide) {
 // numbers by the numbers that they had.
 func (k *joinKeys) keep(used []bool) []uint32 {
 	keys, numbers := numbered(used)
-	k.table.keep(keys)
+	k.table.Keep(keys)
 	for id := range uint32(len(keys)) {
-		k.put(0, id, rowList{head: noGroup, tail: noGroup, sorted: true})
-		k.put(1, id, rowList{head: noGroup, tail: noGroup, sorted: true})
+		k.put(0, id, rowList{head: keytable.None, tail: keytable.None, sorted: true})
+		k.put(1, id, rowList{head: keytable.None, tail: keytable.None, sorted: true})
 	}
 	// What is remembered belongs to the numbers before.
 	k.committed = 0

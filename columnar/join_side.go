@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -40,7 +41,7 @@ type joinSide struct {
 type joinRow struct {
 	time int64
 	key  uint32
-	next uint32 // the next row with the key, or noGroup
+	next uint32 // the next row with the key, or keytable.None
 }
 
 type joinChunk struct {
@@ -82,7 +83,7 @@ func (s *joinSide) append(batch arrow.RecordBatch, rows []int32, times []int64) 
 		batch: array.NewRecordBatch(s.stored, columns, int64(len(times))),
 	})
 	for _, time := range times {
-		s.rows = append(s.rows, joinRow{time: time, next: noGroup})
+		s.rows = append(s.rows, joinRow{time: time, next: keytable.None})
 	}
 	return nil
 }
@@ -234,7 +235,7 @@ func (s *joinSide) chunksOf(rows []uint32) ([]joinChunk, error) {
 func (s *joinSide) keep(rows []uint32, chunks []joinChunk, numbers []uint32) {
 	held := make([]joinRow, len(rows), len(rows)+len(rows)/4)
 	for i, row := range rows {
-		held[i] = joinRow{time: s.rows[row].time, key: numbers[s.rows[row].key], next: noGroup}
+		held[i] = joinRow{time: s.rows[row].time, key: numbers[s.rows[row].key], next: keytable.None}
 	}
 	s.rows, s.chunks = held, chunks
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
@@ -35,7 +36,7 @@ func (j *joinState) snapshot() ([]byte, error) {
 	w.Uint32(joinSnapshotVersion)
 	w.Block([]byte(j.spec.layout()))
 	var live [2][]uint32
-	used := make([]bool, j.keys.table.groups)
+	used := make([]bool, j.keys.table.Groups)
 	for i, side := range j.sides {
 		w.Uint64(uint64(side.time))
 		live[i] = side.live(j.window, j.sides[1-i].time)
@@ -46,7 +47,7 @@ func (j *joinState) snapshot() ([]byte, error) {
 	keys, numbers := numbered(used)
 	w.Byte(byte(j.keys.kind()))
 	w.Uint32(uint32(len(keys)))
-	j.keys.table.keys[0].encode(&w, keys)
+	j.keys.table.Keys[0].Encode(&w, keys)
 	for i, side := range j.sides {
 		if err := side.encode(&w, live[i], numbers); err != nil {
 			return nil, fmt.Errorf("cannot snapshot join state: %w", onSide(i, err))
@@ -132,12 +133,12 @@ func (j *joinState) readContent(r *statebytes.Reader) (*joinContent, error) {
 		return nil, r.Err()
 	}
 	c.keys.arrange(kind)
-	c.keys.table.rows.grow(keys)
-	c.keys.table.keys[0].decode(r, keys)
+	c.keys.table.Rows.Grow(keys)
+	c.keys.table.Keys[0].Decode(r, keys)
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	if err := c.keys.table.index(keys); err != nil {
+	if err := c.keys.table.Index(keys); err != nil {
 		return nil, err
 	}
 	for i, side := range c.sides {
@@ -178,7 +179,7 @@ func (s *joinSide) decode(r *statebytes.Reader, keys, limit int) error {
 		if int(number) >= keys {
 			return fmt.Errorf("there is no key %d", number)
 		}
-		s.rows[row] = joinRow{time: int64(binary.BigEndian.Uint64(times[8*row:])), key: number, next: noGroup}
+		s.rows[row] = joinRow{time: int64(binary.BigEndian.Uint64(times[8*row:])), key: number, next: keytable.None}
 	}
 	serde, start := NewIPCSerde(stateMemory), 0
 	for i := r.Count(8); i > 0 && r.Err() == nil; i-- {

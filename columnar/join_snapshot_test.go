@@ -34,7 +34,7 @@ func TestJoinSnapshotHoldsLiveRowsOnly(t *testing.T) {
 	if err := restored.restore(must[[]byte](t)(join.snapshot())); err != nil {
 		t.Fatal(err)
 	}
-	got := []int{len(restored.sides[0].rows), len(restored.sides[1].rows), restored.keys.table.groups}
+	got := []int{len(restored.sides[0].rows), len(restored.sides[1].rows), restored.keys.table.Groups}
 	if diff := cmp.Diff([]int{1, 1, 2}, got); diff != "" {
 		t.Errorf("rows left, right, keys mismatch (-want +got):\n%s", diff)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -164,23 +165,23 @@ func (g *groupKernel) takeLateRows() arrow.RecordBatch {
 func (g *groupKernel) addRows(in *groupInput) error {
 	s := g.state
 	for i, arr := range in.keys {
-		if err := s.table.keys[i].load(arr); err != nil {
+		if err := s.table.Keys[i].Load(arr); err != nil {
 			return namedcols.Failure(g.spec.keys[i], err)
 		}
 	}
 	if s.starts != nil {
-		s.starts.loadWords(g.starts)
+		s.starts.LoadWords(g.starts)
 	}
 	for i, aggregate := range s.aggregates {
 		if err := aggregate.load(in.inputs[i]); err != nil {
 			return namedcols.Failure(g.spec.aggregations[i].InputColumn, err)
 		}
 	}
-	known := s.table.groups
+	known := s.table.Groups
 	s.beginRound()
-	for first := 0; first < in.rows; first += chunkRows {
-		ids := arrays.Resized(&g.ids, min(chunkRows, in.rows-first))
-		if err := s.table.lookup(ids, first); err != nil {
+	for first := 0; first < in.rows; first += keytable.ChunkRows {
+		ids := arrays.Resized(&g.ids, min(keytable.ChunkRows, in.rows-first))
+		if err := s.table.Lookup(ids, first); err != nil {
 			return err
 		}
 		s.touch(ids)
@@ -194,16 +195,12 @@ func (g *groupKernel) addRows(in *groupInput) error {
 		}
 	}
 	if s.open != nil {
-		for group := known; group < s.table.groups; group++ {
-			s.open.add(s.starts.at(uint32(group)), uint32(group))
+		for group := known; group < s.table.Groups; group++ {
+			s.open.add(s.starts.At(uint32(group)), uint32(group))
 		}
 	}
 	return nil
 }
-
-// chunkRows is the number of rows that are taken through all steps together, so
-// that the groups they touch stay in the processor's cache.
-const chunkRows = 1024
 
 // emitted returns the groups that the batch makes the operator emit.
 func (g *groupKernel) emitted() []uint32 {
@@ -215,8 +212,8 @@ func (g *groupKernel) emitted() []uint32 {
 		return g.closeWindows()
 	}
 	groups := g.groups[:0]
-	for group := range uint32(s.table.groups) {
-		if uint32(*s.table.rows.header(group)) == s.round || s.isLive(group) {
+	for group := range uint32(s.table.Groups) {
+		if uint32(*s.table.Rows.Header(group)) == s.round || s.isLive(group) {
 			groups = append(groups, group)
 		}
 	}
@@ -245,18 +242,18 @@ func (g *groupKernel) emit(groups []uint32) (arrow.RecordBatch, error) {
 	}
 	next := func() arrow.DataType { return output.Field(len(columns)).Type }
 	s := g.state
-	for _, key := range s.table.keys[:len(g.spec.keys)] {
-		if err := add(key.build(g.mem, next(), groups)); err != nil {
+	for _, key := range s.table.Keys[:len(g.spec.keys)] {
+		if err := add(key.Build(g.mem, next(), groups)); err != nil {
 			return nil, err
 		}
 	}
 	if s.starts != nil {
-		if err := add(s.starts.build(g.mem, next(), groups)); err != nil {
+		if err := add(s.starts.Build(g.mem, next(), groups)); err != nil {
 			return nil, err
 		}
 		ends := arrays.Words{Kind: arrays.IntKind, Values: arrays.Resized(&g.starts, len(groups))}
 		for i, group := range groups {
-			ends.Values[i] = s.starts.at(group) + g.spec.window.size
+			ends.Values[i] = s.starts.At(group) + g.spec.window.size
 		}
 		if err := add(ends.Build(g.mem, next())); err != nil {
 			return nil, err
@@ -286,7 +283,7 @@ func (g *groupKernel) advance(timestamp int64) (arrow.RecordBatch, error) {
 			return nil, err
 		}
 	}
-	if g.plan == nil && g.state.table.groups > 0 {
+	if g.plan == nil && g.state.table.Groups > 0 {
 		// The types of the groups are not known before the first batch.
 		return nil, nil
 	}

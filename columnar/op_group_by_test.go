@@ -219,7 +219,7 @@ func TestCountOverflow(t *testing.T) {
 	batch := arrowtest.JSONBatch(t, mem, amountSchema, `{"user":"a"}`)
 	processRows(t, operator, batch)
 	g, _ := operator.groupBy()
-	*g.state.aggregates[0].(*countState).word(0, 0) = math.MaxInt64
+	*g.state.aggregates[0].(*countState).Word(0, 0) = math.MaxInt64
 	if _, err := tryRows(operator, batch); err == nil || !strings.Contains(err.Error(), "count overflow") {
 		t.Errorf("error = %v, want a count overflow", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -47,7 +48,7 @@ type Join struct {
 	LeftPrefix  string
 	RightPrefix string
 	// MaxRows bounds the rows that are kept of each side; 0 stands for no bound.
-	// A batch that would exceed it fails with a [StateLimitError].
+	// A batch that would exceed it fails with a StateLimitError.
 	MaxRows int
 }
 
@@ -236,7 +237,7 @@ func (j *joinState) readKey(side int, name string, batch arrow.RecordBatch) (arr
 func (j *joinState) acceptKey(side int, dt arrow.DataType) error {
 	for _, held := range j.types {
 		if held != nil {
-			if err := checkUnits(dt, held); err != nil {
+			if err := keytable.CheckUnits(dt, held); err != nil {
 				return err
 			}
 		}
@@ -301,7 +302,7 @@ func (j *joinState) meet(side int, row, id uint32) {
 			return plusMillis(other.rows[partner].time, j.window) < own.time
 		})
 	}
-	for partner := list.head; partner != noGroup; partner = other.rows[partner].next {
+	for partner := list.head; partner != keytable.None; partner = other.rows[partner].next {
 		switch at := other.rows[partner].time; {
 		case at > latest && list.sorted:
 			return
@@ -366,7 +367,7 @@ func (c *joinContent) compact(window int64) {
 		return
 	}
 	var chunks [2][]joinChunk
-	used := make([]bool, c.keys.table.groups)
+	used := make([]bool, c.keys.table.Groups)
 	for i, side := range c.sides {
 		var err error
 		if chunks[i], err = side.chunksOf(live[i]); err != nil {

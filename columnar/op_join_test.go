@@ -198,7 +198,7 @@ func TestJoinErrors(t *testing.T) {
 			if _, err := join.process(left, right); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error = %v, want %q", err, test.want)
 			}
-			if err := join.rollback(); err != nil || len(join.sides[0].rows)+len(join.sides[1].rows)+join.keys.table.groups > 0 {
+			if err := join.rollback(); err != nil || len(join.sides[0].rows)+len(join.sides[1].rows)+join.keys.table.Groups > 0 {
 				t.Errorf("rollback = %v and left rows behind", err)
 			}
 		})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package keytable
 
 import (
 	"fmt"
@@ -24,9 +24,9 @@ func timeUnit(dt arrow.DataType) string {
 	}
 }
 
-// checkUnits fails for two types of dates and times that count different units:
+// CheckUnits fails for two types of dates and times that count different units:
 // their integers cannot be compared or added.
-func checkUnits(dt, held arrow.DataType) error {
+func CheckUnits(dt, held arrow.DataType) error {
 	if unit, other := timeUnit(dt), timeUnit(held); unit != other && unit != "" && other != "" {
 		return fmt.Errorf("the column is of type %s, but the state holds values of type %s", dt, held)
 	}

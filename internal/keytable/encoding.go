@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package keytable
 
 import (
 	"encoding/binary"
@@ -37,9 +37,9 @@ const (
 // maxValueDepth bounds how deep lists and maps may nest in an encoded value.
 const maxValueDepth = 100
 
-// appendKeyValue appends the encoding of a value that [Value] returned. Equal
+// AppendValue appends the encoding of a value that [Value] returned. Equal
 // values have equal encodings: -0 is 0, and there is one NaN.
-func appendKeyValue(data []byte, value any) ([]byte, error) {
+func AppendValue(data []byte, value any) ([]byte, error) {
 	switch value := value.(type) {
 	case nil:
 		return append(data, tagNull), nil
@@ -82,7 +82,7 @@ func appendKeyValue(data []byte, value any) ([]byte, error) {
 		var err error
 		data = appendCount(data, tagList, len(value))
 		for _, item := range value {
-			if data, err = appendKeyValue(data, item); err != nil {
+			if data, err = AppendValue(data, item); err != nil {
 				return nil, err
 			}
 		}
@@ -93,7 +93,7 @@ func appendKeyValue(data []byte, value any) ([]byte, error) {
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			data = binary.BigEndian.AppendUint32(data, uint32(len(key)))
 			data = append(data, key...)
-			if data, err = appendKeyValue(data, value[key]); err != nil {
+			if data, err = AppendValue(data, value[key]); err != nil {
 				return nil, err
 			}
 		}
@@ -172,16 +172,16 @@ func readValue(r *statebytes.Reader, depth int) any {
 	}
 }
 
-// maxSnapshotDigits bounds the numbers whose text is read: converting digits
+// MaxDigits bounds the numbers whose text is read: converting digits
 // takes more than linear time.
-const maxSnapshotDigits = 4096
+const MaxDigits = 4096
 
 func readBigInt(r *statebytes.Reader) any {
 	text := r.Take(uint64(r.Uint32()))
 	if r.Err() != nil {
 		return nil
 	}
-	if len(text) <= maxSnapshotDigits && isPlainNumber(text) {
+	if len(text) <= MaxDigits && isPlainNumber(text) {
 		if value, ok := new(big.Int).SetString(string(text), 10); ok {
 			return value
 		}
@@ -195,7 +195,7 @@ func readRational(r *statebytes.Reader) any {
 	if r.Err() != nil {
 		return nil
 	}
-	if len(text) <= maxSnapshotDigits && isPlainNumber(text) {
+	if len(text) <= MaxDigits && isPlainNumber(text) {
 		if value, ok := new(big.Rat).SetString(string(text)); ok {
 			return value
 		}
@@ -228,7 +228,7 @@ func (e *encodedValues) read(arr arrow.Array) (arrays.Bytes, error) {
 	for row := range arr.Len() {
 		if arr.IsValid(row) {
 			var err error
-			if e.data, err = appendKeyValue(e.data, arrays.Value(arr, row)); err != nil {
+			if e.data, err = AppendValue(e.data, arrays.Value(arr, row)); err != nil {
 				return arrays.Bytes{}, err
 			}
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package keytable
 
 import (
 	"bytes"
@@ -16,13 +16,14 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
-// keyColumn is one key column of all groups, in the order in which the groups
+// Column is one key column of all groups, in the order in which the groups
 // appeared. Null keys are flagged in the header of the group's row.
-type keyColumn interface {
-	placeable
-	kind() arrays.Kind
-	// load makes arr, a plain array, the batch that rows refer to.
-	load(arr arrow.Array) error
+type Column interface {
+	Placeable
+	// Kind returns the kind of the keys.
+	Kind() arrays.Kind
+	// Load makes arr, a plain array, the batch that rows refer to.
+	Load(arr arrow.Array) error
 	// mix adds the keys of the rows from first on to their hashes.
 	mix(hashes []uint64, first int)
 	// mixGroups adds the keys of the groups from first on to their hashes.
@@ -33,27 +34,29 @@ type keyColumn interface {
 	equalGroups(a, b uint32) bool
 	// set makes the key of a row that of the latest group.
 	set(group uint32, row int)
-	// expectNulls says that groups may be flagged as null that were not set.
-	expectNulls()
+	// ExpectNulls says that groups may be flagged as null that were not set.
+	ExpectNulls()
 	// truncate removes the groups from a number on. Their rows are there still.
 	truncate(groups int)
 	// compact frees memory behind the removal of groups, whose rows are gone.
 	compact(groups int)
-	// build returns the keys of groups as an array that the caller owns.
-	build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error)
-	// encodedSize is at least what encode appends, in bytes.
-	encodedSize(groups []uint32) int
-	encode(w *statebytes.Writer, groups []uint32)
-	decode(r *statebytes.Reader, groups int)
+	// Build returns the keys of groups as an array that the caller owns.
+	Build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error)
+	// EncodedSize is at least what encode appends, in bytes.
+	EncodedSize(groups []uint32) int
+	// Encode appends the keys of groups to a snapshot.
+	Encode(w *statebytes.Writer, groups []uint32)
+	// Decode reads the keys of groups whose rows are there and are zero.
+	Decode(r *statebytes.Reader, groups int)
 }
 
-// newKeyColumn returns the key column of that index, without groups.
-func newKeyColumn(kind arrays.Kind, index int) keyColumn {
-	flag := keyFlag(1) << (firstNull + index)
+// NewColumn returns the key column of that index, without groups.
+func NewColumn(kind arrays.Kind, index int) Column {
+	flag := keyFlag(1) << (FirstNull + index)
 	if kind.IsWord() || kind == arrays.AnyKind {
-		return &wordKeys{keyFlag: flag, valueKind: kind}
+		return &WordColumn{keyFlag: flag, valueKind: kind}
 	}
-	return &byteKeys{keyFlag: flag, valueKind: kind, data: []byte{}}
+	return &byteColumn{keyFlag: flag, valueKind: kind, data: []byte{}}
 }
 
 // Hashes depend on the process, so that nobody can choose keys that collide.
@@ -75,34 +78,34 @@ func mixNull(hash uint64) uint64 { return mixWord(hash^nullHash, 0) }
 // keyFlag is the bit of a header that says that a key is null.
 type keyFlag uint64
 
-func (f keyFlag) isNull(rows *groupRows, group uint32) bool {
-	return *rows.header(group)&uint64(f) != 0
+func (f keyFlag) IsNull(rows *Rows, group uint32) bool {
+	return *rows.Header(group)&uint64(f) != 0
 }
 
-func (f keyFlag) setNull(rows *groupRows, group uint32) { *rows.header(group) |= uint64(f) }
+func (f keyFlag) SetNull(rows *Rows, group uint32) { *rows.Header(group) |= uint64(f) }
 
 // flag returns 1 for a null key and 0 for another.
-func (f keyFlag) flag(rows *groupRows, group uint32) byte {
-	if f.isNull(rows, group) {
+func (f keyFlag) flag(rows *Rows, group uint32) byte {
+	if f.IsNull(rows, group) {
 		return 1
 	}
 	return 0
 }
 
 // decode returns how many keys are null.
-func (f keyFlag) decode(r *statebytes.Reader, rows *groupRows, groups int) (nulls int) {
+func (f keyFlag) decode(r *statebytes.Reader, rows *Rows, groups int) (nulls int) {
 	for group, flag := range r.Take(uint64(groups)) {
 		if flag != 0 {
-			f.setNull(rows, uint32(group))
+			f.SetNull(rows, uint32(group))
 			nulls++
 		}
 	}
 	return nulls
 }
 
-// wordKeys are keys of a word kind, a word in each row.
-type wordKeys struct {
-	cell
+// WordColumn are keys of a word kind, a word in each row.
+type WordColumn struct {
+	Cell
 	keyFlag
 	valueKind arrays.Kind
 	hasNulls  bool // some group may have a null key
@@ -112,25 +115,28 @@ type wordKeys struct {
 	scratch    []int64
 }
 
-func (k *wordKeys) kind() arrays.Kind { return k.valueKind }
+// Kind is [Column.Kind].
+func (k *WordColumn) Kind() arrays.Kind { return k.valueKind }
 
-func (*wordKeys) width() int { return 1 }
+// Width is [Placeable.Width].
+func (*WordColumn) Width() int { return 1 }
 
-func (k *wordKeys) load(arr arrow.Array) (err error) {
+// Load is [Column.Load].
+func (k *WordColumn) Load(arr arrow.Array) (err error) {
 	k.batchNulls = arrays.ValidityOf(arr)
 	k.batch, err = arrays.ReadWords(arr, &k.scratch, equalityWord)
 	return err
 }
 
-// loadWords makes words without nulls the batch.
-func (k *wordKeys) loadWords(words []int64) {
+// LoadWords makes words without nulls the batch.
+func (k *WordColumn) LoadWords(words []int64) {
 	k.batch, k.batchNulls = words, arrays.Validity{}
 }
 
 // plain reports whether neither the batch nor the groups have null keys.
-func (k *wordKeys) plain() bool { return !k.hasNulls && !k.batchNulls.HasNulls() }
+func (k *WordColumn) plain() bool { return !k.hasNulls && !k.batchNulls.HasNulls() }
 
-func (k *wordKeys) mix(hashes []uint64, first int) {
+func (k *WordColumn) mix(hashes []uint64, first int) {
 	for i, word := range k.batch[first : first+len(hashes)] {
 		if k.batchNulls.IsNull(first + i) {
 			hashes[i] = mixNull(hashes[i])
@@ -140,94 +146,100 @@ func (k *wordKeys) mix(hashes []uint64, first int) {
 	}
 }
 
-func (k *wordKeys) mixGroups(hashes []uint64, first uint32) {
+func (k *WordColumn) mixGroups(hashes []uint64, first uint32) {
 	for i, hash := range hashes {
-		if group := first + uint32(i); k.hasNulls && k.isNull(k.rows, group) {
+		if group := first + uint32(i); k.hasNulls && k.IsNull(k.Rows, group) {
 			hashes[i] = mixNull(hash)
 		} else {
-			hashes[i] = mixWord(hash, k.at(group))
+			hashes[i] = mixWord(hash, k.At(group))
 		}
 	}
 }
 
-func (k *wordKeys) at(group uint32) int64 { return int64(*k.word(group, 0)) }
+// At returns the key of a group as a word.
+func (k *WordColumn) At(group uint32) int64 { return int64(*k.Word(group, 0)) }
 
-func (k *wordKeys) equal(group uint32, row int) bool {
-	null := k.isNull(k.rows, group)
+func (k *WordColumn) equal(group uint32, row int) bool {
+	null := k.IsNull(k.Rows, group)
 	if k.batchNulls.IsNull(row) {
 		return null
 	}
-	return !null && k.at(group) == k.batch[row]
+	return !null && k.At(group) == k.batch[row]
 }
 
-func (k *wordKeys) equalGroups(a, b uint32) bool {
-	return k.at(a) == k.at(b) && k.isNull(k.rows, a) == k.isNull(k.rows, b)
+func (k *WordColumn) equalGroups(a, b uint32) bool {
+	return k.At(a) == k.At(b) && k.IsNull(k.Rows, a) == k.IsNull(k.Rows, b)
 }
 
-func (k *wordKeys) set(group uint32, row int) {
+func (k *WordColumn) set(group uint32, row int) {
 	if k.batchNulls.IsNull(row) {
 		k.hasNulls = true
-		k.setNull(k.rows, group)
+		k.SetNull(k.Rows, group)
 		return
 	}
-	*k.word(group, 0) = uint64(k.batch[row])
+	*k.Word(group, 0) = uint64(k.batch[row])
 }
 
-func (k *wordKeys) expectNulls() { k.hasNulls = true }
+// ExpectNulls is [Column.ExpectNulls].
+func (k *WordColumn) ExpectNulls() { k.hasNulls = true }
 
-func (*wordKeys) truncate(int) {}
+func (*WordColumn) truncate(int) {}
 
-func (*wordKeys) compact(int) {}
+func (*WordColumn) compact(int) {}
 
-func (k *wordKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+// Build is [Column.Build].
+func (k *WordColumn) Build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
 	column := arrays.Words{Kind: k.valueKind, Values: arrays.Resized(&k.scratch, len(groups))}
 	if k.hasNulls {
 		column.Nulls = make([]bool, len(groups))
 	}
 	for i, group := range groups {
-		column.Values[i] = k.at(group)
+		column.Values[i] = k.At(group)
 		if k.hasNulls {
-			column.Nulls[i] = k.isNull(k.rows, group)
+			column.Nulls[i] = k.IsNull(k.Rows, group)
 		}
 	}
 	return column.Build(mem, dt)
 }
 
-func (*wordKeys) encodedSize(groups []uint32) int { return 9 * len(groups) }
+// EncodedSize is [Column.EncodedSize].
+func (*WordColumn) EncodedSize(groups []uint32) int { return 9 * len(groups) }
 
-func (k *wordKeys) encode(w *statebytes.Writer, groups []uint32) {
+// Encode is [Column.Encode].
+func (k *WordColumn) Encode(w *statebytes.Writer, groups []uint32) {
 	flags := w.Extend(len(groups))
 	clear(flags)
 	if k.hasNulls {
 		for i, group := range groups {
-			flags[i] = k.flag(k.rows, group)
+			flags[i] = k.flag(k.Rows, group)
 		}
 	}
-	k.encodeWords(w, groups, 0)
+	k.EncodeWords(w, groups, 0)
 }
 
-func (k *wordKeys) decode(r *statebytes.Reader, groups int) {
-	nulls := k.keyFlag.decode(r, k.rows, groups)
+// Decode is [Column.Decode].
+func (k *WordColumn) Decode(r *statebytes.Reader, groups int) {
+	nulls := k.keyFlag.decode(r, k.Rows, groups)
 	if k.hasNulls = nulls > 0; k.valueKind == arrays.AnyKind && nulls < groups {
 		r.Fail(errors.New("keys of no kind are not null in snapshot"))
 		return
 	}
-	k.decodeWords(r, groups, 0)
+	k.DecodeWords(r, groups, 0)
 	if !k.hasNulls {
 		return
 	}
 	for group := range uint32(groups) {
-		if k.isNull(k.rows, group) {
-			*k.word(group, 0) = 0
+		if k.IsNull(k.Rows, group) {
+			*k.Word(group, 0) = 0
 		}
 	}
 }
 
-// byteKeys are keys of text and bytes, and of kinds that are compared in
+// byteColumn are keys of text and bytes, and of kinds that are compared in
 // encoded form. The keys lie behind each other in data, a copy of their own,
 // and the row holds where a key starts and ends.
-type byteKeys struct {
-	cell
+type byteColumn struct {
+	Cell
 	keyFlag
 	valueKind arrays.Kind
 	data      []byte
@@ -237,16 +249,16 @@ type byteKeys struct {
 	encoded    encodedValues
 }
 
-func (k *byteKeys) kind() arrays.Kind { return k.valueKind }
+func (k *byteColumn) Kind() arrays.Kind { return k.valueKind }
 
-func (*byteKeys) width() int { return 2 }
+func (*byteColumn) Width() int { return 2 }
 
 // isEncoded reports whether keys are encoded values.
-func (k *byteKeys) isEncoded() bool {
+func (k *byteColumn) isEncoded() bool {
 	return k.valueKind != arrays.TextKind && k.valueKind != arrays.BytesKind
 }
 
-func (k *byteKeys) load(arr arrow.Array) (err error) {
+func (k *byteColumn) Load(arr arrow.Array) (err error) {
 	k.batchNulls = arrays.ValidityOf(arr)
 	if k.isEncoded() {
 		k.batch, err = k.encoded.read(arr)
@@ -256,7 +268,7 @@ func (k *byteKeys) load(arr arrow.Array) (err error) {
 	return err
 }
 
-func (k *byteKeys) mix(hashes []uint64, first int) {
+func (k *byteColumn) mix(hashes []uint64, first int) {
 	for i := range hashes {
 		if k.batchNulls.IsNull(first + i) {
 			hashes[i] = mixNull(hashes[i])
@@ -270,9 +282,9 @@ func mixBytes(hash uint64, value []byte) uint64 {
 	return mixWord(hash, int64(maphash.Bytes(byteSeed, value)))
 }
 
-func (k *byteKeys) mixGroups(hashes []uint64, first uint32) {
+func (k *byteColumn) mixGroups(hashes []uint64, first uint32) {
 	for i, hash := range hashes {
-		if group := first + uint32(i); k.isNull(k.rows, group) {
+		if group := first + uint32(i); k.IsNull(k.Rows, group) {
 			hashes[i] = mixNull(hash)
 		} else {
 			hashes[i] = mixBytes(hash, k.at(group))
@@ -281,39 +293,39 @@ func (k *byteKeys) mixGroups(hashes []uint64, first uint32) {
 }
 
 // at returns the key of a group; it is never nil.
-func (k *byteKeys) at(group uint32) []byte { return k.data[*k.word(group, 0):*k.word(group, 1)] }
+func (k *byteColumn) at(group uint32) []byte { return k.data[*k.Word(group, 0):*k.Word(group, 1)] }
 
-func (k *byteKeys) equal(group uint32, row int) bool {
-	null := k.isNull(k.rows, group)
+func (k *byteColumn) equal(group uint32, row int) bool {
+	null := k.IsNull(k.Rows, group)
 	if k.batchNulls.IsNull(row) {
 		return null
 	}
 	return !null && bytes.Equal(k.at(group), k.batch.At(row))
 }
 
-func (k *byteKeys) equalGroups(a, b uint32) bool {
-	return k.isNull(k.rows, a) == k.isNull(k.rows, b) && bytes.Equal(k.at(a), k.at(b))
+func (k *byteColumn) equalGroups(a, b uint32) bool {
+	return k.IsNull(k.Rows, a) == k.IsNull(k.Rows, b) && bytes.Equal(k.at(a), k.at(b))
 }
 
-func (k *byteKeys) set(group uint32, row int) {
-	*k.word(group, 0) = uint64(len(k.data))
+func (k *byteColumn) set(group uint32, row int) {
+	*k.Word(group, 0) = uint64(len(k.data))
 	if k.batchNulls.IsNull(row) {
-		k.setNull(k.rows, group)
+		k.SetNull(k.Rows, group)
 	} else {
 		k.data = append(k.data, k.batch.At(row)...)
 	}
-	*k.word(group, 1) = uint64(len(k.data))
+	*k.Word(group, 1) = uint64(len(k.data))
 }
 
-func (*byteKeys) expectNulls() {}
+func (*byteColumn) ExpectNulls() {}
 
-func (k *byteKeys) truncate(groups int) {
-	if len(k.rows.words) > groups*k.rows.stride {
-		k.data = k.data[:*k.word(uint32(groups), 0)]
+func (k *byteColumn) truncate(groups int) {
+	if len(k.Rows.Words) > groups*k.Rows.Stride {
+		k.data = k.data[:*k.Word(uint32(groups), 0)]
 	}
 }
 
-func (k *byteKeys) compact(groups int) {
+func (k *byteColumn) compact(groups int) {
 	size := 0
 	for group := range uint32(groups) {
 		size += len(k.at(group))
@@ -322,15 +334,15 @@ func (k *byteKeys) compact(groups int) {
 	for group := range uint32(groups) {
 		start := len(data)
 		data = append(data, k.at(group)...)
-		*k.word(group, 0), *k.word(group, 1) = uint64(start), uint64(len(data))
+		*k.Word(group, 0), *k.Word(group, 1) = uint64(start), uint64(len(data))
 	}
 	k.data = data
 }
 
-func (k *byteKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
+func (k *byteColumn) Build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
 	if k.isEncoded() {
 		return arrays.Build(mem, dt, len(groups), func(i int) any {
-			if k.isNull(k.rows, groups[i]) {
+			if k.IsNull(k.Rows, groups[i]) {
 				return nil
 			}
 			reader := statebytes.NewReader(k.at(groups[i]))
@@ -338,21 +350,21 @@ func (k *byteKeys) build(mem memory.Allocator, dt arrow.DataType, groups []uint3
 		})
 	}
 	return arrays.BuildBytes(mem, dt, len(groups), func(i int) []byte {
-		if k.isNull(k.rows, groups[i]) {
+		if k.IsNull(k.Rows, groups[i]) {
 			return nil
 		}
 		return k.at(groups[i])
 	})
 }
 
-func (k *byteKeys) encodedSize(groups []uint32) int { return 9*len(groups) + len(k.data) }
+func (k *byteColumn) EncodedSize(groups []uint32) int { return 9*len(groups) + len(k.data) }
 
-func (k *byteKeys) encode(w *statebytes.Writer, groups []uint32) {
+func (k *byteColumn) Encode(w *statebytes.Writer, groups []uint32) {
 	out, size := w.Extend(9*len(groups)), uint64(0)
 	flags, ends := out[:len(groups)], out[len(groups):]
 	for i, group := range groups {
-		flags[i] = k.flag(k.rows, group)
-		size += *k.word(group, 1) - *k.word(group, 0)
+		flags[i] = k.flag(k.Rows, group)
+		size += *k.Word(group, 1) - *k.Word(group, 0)
 		binary.BigEndian.PutUint64(ends[:8], size)
 		ends = ends[8:]
 	}
@@ -366,8 +378,8 @@ func (k *byteKeys) encode(w *statebytes.Writer, groups []uint32) {
 	}
 }
 
-func (k *byteKeys) decode(r *statebytes.Reader, groups int) {
-	k.keyFlag.decode(r, k.rows, groups)
+func (k *byteColumn) Decode(r *statebytes.Reader, groups int) {
+	k.keyFlag.decode(r, k.Rows, groups)
 	start, in := uint64(0), r.Take(uint64(groups)*8)
 	for group := range uint32(len(in) / 8) {
 		end := binary.BigEndian.Uint64(in[8*group:])
@@ -375,7 +387,7 @@ func (k *byteKeys) decode(r *statebytes.Reader, groups int) {
 			r.Fail(errors.New("a key has a negative length in snapshot"))
 			return
 		}
-		*k.word(group, 0), *k.word(group, 1) = start, end
+		*k.Word(group, 0), *k.Word(group, 1) = start, end
 		start = end
 	}
 	k.data = append([]byte{}, r.Take(start)...)
@@ -385,9 +397,9 @@ func (k *byteKeys) decode(r *statebytes.Reader, groups int) {
 }
 
 // checkEncoded makes sure that encoded keys can be decoded, each to its end.
-func (k *byteKeys) checkEncoded(r *statebytes.Reader, groups int) {
+func (k *byteColumn) checkEncoded(r *statebytes.Reader, groups int) {
 	for group := range uint32(groups) {
-		if k.isNull(k.rows, group) {
+		if k.IsNull(k.Rows, group) {
 			continue
 		}
 		reader := statebytes.NewReader(k.at(group))
