@@ -139,7 +139,7 @@ func TestTakeOverIsOnTimeAfterEarlierFailures(t *testing.T) {
 		{"no read fails", func(time.Duration) bool { return false }, 1},
 		{"a read fails now and then", hourly, 1},
 		{"a read fails right before the deadline", func(at time.Duration) bool {
-			return hourly(at) || at > life+24*time.Second && at < life+25*time.Second
+			return hourly(at) || at > life+23*time.Second && at < life+25*time.Second
 		}, 1},
 		{"reads fail until the deadline", func(at time.Duration) bool {
 			return hourly(at) || at > life+time.Second && at < life+29*time.Second
