@@ -101,8 +101,8 @@ func (p *groupPlan) neededColumns() *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// showsTime reports whether results have a column for the event time of groups.
-// A key that is that column already stands for itself.
+// showsTime reports whether results have a column of their own for the event
+// time of groups: not where the event time is already a key column.
 func (s *groupSpec) showsTime() bool {
 	return s.timed && !slices.Contains(s.keys, TimestampColumn)
 }

@@ -184,7 +184,7 @@ func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
 	case held.kind() != arrays.AnyKind:
 		return kindMismatch(dt, held.kind())
 	}
-	// What is held is null throughout, and so is what is remembered.
+	// All stored values and their undo copies are null, so the accumulator can be replaced.
 	fresh := newAccumulator(function, kind)
 	if side, ok := fresh.(sideState); ok {
 		side.grow(s.table.Groups)
