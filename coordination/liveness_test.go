@@ -129,7 +129,7 @@ func TestRunRegistersOnceThroughFailedReads(t *testing.T) {
 // However often the reads of a standby failed before, it takes over when the
 // lease of a dead holder is over.
 func TestTakeOverIsOnTimeAfterEarlierFailures(t *testing.T) {
-	const life = 20 * time.Minute // of the holder
+	const life = 21 * time.Minute // of the holder
 	hourly := func(at time.Duration) bool { return at%(2*time.Minute) < time.Second }
 	for _, tt := range []struct {
 		name   string
