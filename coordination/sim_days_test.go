@@ -40,7 +40,6 @@ type dayWorld struct {
 	random  *rand.Rand
 	cluster *full
 	role    coordination.Role
-	at      coordination.TopicPartition
 	members []*dayMember
 	started int
 	running sync.WaitGroup

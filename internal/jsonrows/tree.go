@@ -36,7 +36,7 @@ func (v *Tree) Member(name string) *Tree {
 	return nil
 }
 
-// Value parses any value. Depth is that of the containers around it.
+// Tree parses any value. Depth is that of the containers around it.
 func (r *Reader) Tree(depth int) (*Tree, *Error) {
 	c := r.Peek()
 	start := r.Pos
