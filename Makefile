@@ -9,6 +9,9 @@ FUZZTIME ?= 10s
 BENCH ?= .
 COUNT ?= 10
 RUNS ?= 50
+# Tests of one package that may run at once. Those that are marked parallel wait
+# for processes and brokers most of the time, so there are more than cores.
+PARALLEL ?= 6
 SEEDS ?= 10000
 PKG ?= ./...
 OLD ?=
@@ -53,8 +56,7 @@ build: ## Compile every package
 
 .PHONY: test
 test: ## Run all tests that need nothing but Go, under the race detector
-	go test -race -shuffle=on -timeout 20m $(PKG)
-	$(if $(filter ./... ./coordination ./coordination/...,$(PKG)),$(MAKE) simulate)
+	go test -race -shuffle=on -parallel $(PARALLEL) -timeout 20m $(PKG)
 
 .PHONY: simulate
 simulate: ## Simulate SEEDS leader elections, without the race detector, which allows few
@@ -147,8 +149,24 @@ bench-kafka: build/withkafka ## Run the pipeline benchmarks on a real broker
 vulncheck: ## Look for known vulnerabilities; needs the vulnerability database
 	$(TOOL) govulncheck ./...
 
+# What .ci/run runs, in this order: the quick checks first.
+CI_STEPS := fmt-check lint tidy-check build test simulate synctests bench-once integration
+
 .PHONY: ci
-ci: fmt-check lint tidy-check build test synctests bench-once integration ## What .ci/run runs
+ci: ## Run every check that .ci/run runs, and print the time of each
+	@mkdir -p build/ci
+	@times=""; for step in $(CI_STEPS); do \
+		echo "ci: make $$step"; start=$$SECONDS; failed=""; \
+		$(MAKE) $$step 2>&1 | tee build/ci/$$step.log || failed=yes; \
+		times+=$$(printf '%6d s  %s' $$((SECONDS - start)) $$step)$$'\n'; \
+		if [ "$$failed" ]; then \
+			printf 'ci: time of each step:\n%s' "$$times"; \
+			packages=$$(sed -nE 's#^FAIL[[:space:]]+github.com/krabka-io/krabka-streams-go([^ [:space:]]*).*#.\1#p' build/ci/$$step.log | sort -u); \
+			echo "ci: make $$step failed; what repeats it:"; \
+			if [ -z "$$packages" ]; then echo "  make $$step"; else for package in $$packages; do echo "  make $$step PKG=$$package"; done; fi; \
+			exit 1; \
+		fi; \
+	done; printf 'ci: time of each step:\n%s' "$$times"
 
 .PHONY: clean
 clean: ## Remove what the other targets made

@@ -167,9 +167,11 @@ var exactAdvanceSeams = []seam{beforeSend, afterSend, afterJournal, afterOffsets
 var looseAdvanceSeams = []seam{beforeSend, afterSend, afterJournal}
 
 func TestAdvancesAreExactThroughCrashes(t *testing.T) {
+	t.Parallel()
 	testAdvanceSeams(t, newFake(t), memberConfig{Exact: true}, exactAdvanceSeams...)
 }
 
 func TestAdvancesLoseNothingThroughCrashes(t *testing.T) {
+	t.Parallel()
 	testAdvanceSeams(t, newFake(t), memberConfig{}, looseAdvanceSeams...)
 }

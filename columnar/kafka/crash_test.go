@@ -306,25 +306,31 @@ func testSeams(t *testing.T, c cluster, config memberConfig) {
 }
 
 func TestCountsAreExactThroughKills(t *testing.T) {
+	t.Parallel()
 	testKills(t, newFake(t), memberConfig{Exact: true})
 }
 
 func TestCountsLoseNothingThroughKills(t *testing.T) {
+	t.Parallel()
 	testKills(t, newFake(t), memberConfig{})
 }
 
 func TestCountsAreExactWhileMembersJoinAndLeave(t *testing.T) {
+	t.Parallel()
 	testSecondMember(t, newFake(t), memberConfig{Exact: true})
 }
 
 func TestCountsLoseNothingWhileMembersJoinAndLeave(t *testing.T) {
+	t.Parallel()
 	testSecondMember(t, newFake(t), memberConfig{})
 }
 
 func TestCountsAreExactThroughCrashesInARound(t *testing.T) {
+	t.Parallel()
 	testSeams(t, newFake(t), memberConfig{Exact: true})
 }
 
 func TestCountsLoseNothingThroughCrashesInARound(t *testing.T) {
+	t.Parallel()
 	testSeams(t, newFake(t), memberConfig{})
 }

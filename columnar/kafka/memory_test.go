@@ -186,6 +186,7 @@ func runHeavy() error {
 // process may use memory waits in both. It pauses what runs ahead, keeps its
 // partitions, and loses nothing.
 func TestMemoryStaysBounded(t *testing.T) {
+	t.Parallel()
 	c := startBroker(t)
 	config := memoryConfig{
 		Brokers: c.brokers, In: c.topic(t, 2), Out: c.topic(t, 1), Barriers: unique("barriers"),
