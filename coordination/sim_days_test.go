@@ -244,7 +244,8 @@ func (w *dayWorld) takeLeader(dies bool) {
 		m.mu.Unlock()
 	}
 	m.cancel()
-	time.AfterFunc(time.Minute, func() { w.start(6) })
+	<-time.After(time.Minute)
+	w.start(6)
 }
 
 // live simulates an eighth of a day.
