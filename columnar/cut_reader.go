@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// DefaultCutPollTimeout is how long a cut reader waits for records.
-	DefaultCutPollTimeout = 250 * time.Millisecond
-	// DefaultCutIdlePolls is how many empty polls in a row end a read where the
+	// defaultCutPollTimeout is how long a cut reader waits for records.
+	defaultCutPollTimeout = 250 * time.Millisecond
+	// defaultCutIdlePolls is how many empty polls in a row end a read where the
 	// consumer cannot tell the end of a partition.
-	DefaultCutIdlePolls = 1
-	// DefaultCutStableWait is how long a read waits for open transactions to end.
-	DefaultCutStableWait = time.Second
+	defaultCutIdlePolls = 1
+	// defaultCutStableWait is how long a read waits for open transactions to end.
+	defaultCutStableWait = time.Second
 	// followWait is how long one poll of a follower waits for records.
 	followWait = 30 * time.Second
 )
@@ -82,7 +82,7 @@ type publishedCut struct {
 type CutReaderOption func(*CutReader)
 
 // WithCutPollTimeout sets how long one poll of a read waits for records. The
-// default is [DefaultCutPollTimeout]; 0 takes what is ready. A runner's polls
+// default is 250 milliseconds; 0 takes what is ready. A runner's polls
 // between rounds never wait.
 func WithCutPollTimeout(timeout time.Duration) CutReaderOption {
 	return func(r *CutReader) { r.pollTimeout = timeout }
@@ -90,14 +90,14 @@ func WithCutPollTimeout(timeout time.Duration) CutReaderOption {
 
 // WithCutIdlePolls sets how many empty polls in a row end a read where the
 // consumer cannot tell the end of a partition. The default is
-// [DefaultCutIdlePolls].
+// 1.
 func WithCutIdlePolls(polls int) CutReaderOption {
 	return func(r *CutReader) { r.idlePolls = polls }
 }
 
 // WithCutStableWait sets how long a read waits for a transaction of somebody
 // else to end that may hide committed cuts, before it fails with an
-// [*IncompleteReadError]. The default is [DefaultCutStableWait]; 0 does not wait.
+// [*IncompleteReadError]. The default is one second; 0 does not wait.
 // A runner's reads between rounds never wait.
 func WithCutStableWait(wait time.Duration) CutReaderOption {
 	return func(r *CutReader) { r.stableWait = wait }
@@ -115,9 +115,9 @@ func NewCutReader(consumer Consumer, partitions int, options ...CutReaderOption)
 	r := &CutReader{
 		consumer:    consumer,
 		topic:       BarrierStateTopic,
-		pollTimeout: DefaultCutPollTimeout,
-		idlePolls:   DefaultCutIdlePolls,
-		stableWait:  DefaultCutStableWait,
+		pollTimeout: defaultCutPollTimeout,
+		idlePolls:   defaultCutIdlePolls,
+		stableWait:  defaultCutStableWait,
 		turn:        make(chan struct{}, 1),
 		next:        map[TopicPartition]int64{},
 		groups:      map[string]*cutHistory{},

@@ -72,7 +72,7 @@ func (c *lockedTopic) Poll(ctx context.Context, timeout time.Duration) (map[Topi
 var hiddenCut = &IncompleteReadError{Partition: barrierTP(0), StableOffset: 10, EndOffset: 14}
 
 func TestCutReaderReturnsNoOldCutBehindAnOpenTransaction(t *testing.T) {
-	for _, wait := range []time.Duration{0, DefaultCutStableWait, time.Minute} {
+	for _, wait := range []time.Duration{0, defaultCutStableWait, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			topic := lockedAt(t)
 			reader := newReader(t, topic, 2, WithCutStableWait(wait))

@@ -349,7 +349,7 @@ func TestCutReaderRefreshDoesNotWait(t *testing.T) {
 	if diff := cmp.Diff([][]int64{{1, 1}, {2, 1}, {2, 1}}, got); diff != "" {
 		t.Errorf("newest and complete epochs mismatch (-want +got):\n%s", diff)
 	}
-	want := []time.Duration{DefaultCutPollTimeout, DefaultCutPollTimeout, 0, 0}
+	want := []time.Duration{defaultCutPollTimeout, defaultCutPollTimeout, 0, 0}
 	if diff := cmp.Diff(want, consumer.timeouts); diff != "" {
 		t.Errorf("poll timeouts mismatch (-want +got):\n%s", diff)
 	}

@@ -70,7 +70,7 @@ func runPartitionOnce(ctx context.Context, topology *BuiltTopology, consumer Con
 		if err != nil {
 			return 0, err
 		}
-		if err := sendAll(ctx, outputs, producer, DefaultMaxInFlight); err != nil {
+		if err := sendAll(ctx, outputs, producer, defaultMaxInFlight); err != nil {
 			return 0, textPrefix.Wrap(err, "sending outputs")
 		}
 	}

@@ -76,7 +76,7 @@ func WithNewestCut() GroupRunnerOption {
 
 // WithAlignmentDeadline sets how long the runner waits for every partition to
 // reach a cut before it abandons the cut. The default is
-// [DefaultAlignmentDeadline]. After that the runner takes up no cut for as long, so
+// five minutes. After that the runner takes up no cut for as long, so
 // that no partition falls behind for another that is slow, and then the newest one
 // that it can reach; the pause doubles while cuts are abandoned in a row, up to eight
 // deadlines. 0 waits without end, and a negative deadline is an
@@ -87,7 +87,7 @@ func WithAlignmentDeadline(deadline time.Duration) GroupRunnerOption {
 
 // WithAnnouncementHold sets how long records that may lie behind an announced cut
 // wait for the cut, where it does not come. A cut that comes ends the wait at once,
-// and so does the start of a newer one. The default is [DefaultAnnouncementHold]; 0
+// and so does the start of a newer one. The default is one second; 0
 // does not wait, and a negative time is an error. It should be several times the
 // notice of the publisher.
 func WithAnnouncementHold(limit time.Duration) GroupRunnerOption {
@@ -97,7 +97,7 @@ func WithAnnouncementHold(limit time.Duration) GroupRunnerOption {
 // WithHeldBytes sets how many bytes of records may wait in memory for a barrier
 // or a recovery. The consumer is paused at a cut where it can be; what is held
 // beyond the limit is dropped and fetched again. The default is
-// [DefaultHeldBytes]; a limit below 1 is an error.
+// 64 MiB; a limit below 1 is an error.
 func WithHeldBytes(limit int64) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.heldBytes = limit }
 }
@@ -127,7 +127,7 @@ func WithParallelism(partitions int) GroupRunnerOption {
 }
 
 // WithMaxInFlight sets how many records may be sent ahead of their
-// acknowledgements. The default is [DefaultMaxInFlight]; less than 1 is an error.
+// acknowledgements. The default is 16 384; less than 1 is an error.
 func WithMaxInFlight(records int) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.maxInFlight = records }
 }
@@ -150,7 +150,7 @@ func WithMaxPollRecords(records int) GroupRunnerOption {
 // again. One partition is copied in a round, the one that has waited longest, and
 // written beside the next rounds. The interval counts from the end of a partition's
 // last save, and doubles with each save in a row that fails, up to 64 times. The
-// default is [DefaultSnapshotInterval]; 0 saves a partition after every round, and
+// default is 30 seconds; 0 saves a partition after every round, and
 // a negative interval is an error.
 func WithSnapshotInterval(interval time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.snapshotInterval = interval }
@@ -199,7 +199,7 @@ func WithPartitionGrowth() GroupRunnerOption {
 }
 
 // WithPollTimeout sets how long a poll of [GroupRunner.Run] waits for records.
-// The default is [DefaultPollTimeout]; 0 does not wait, and a negative timeout is
+// The default is 250 milliseconds; 0 does not wait, and a negative timeout is
 // an error.
 func WithPollTimeout(timeout time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.pollTimeout = timeout }
@@ -233,15 +233,15 @@ func WithIdleTimeout(timeout time.Duration) GroupRunnerOption {
 
 // WithBackoff sets the first and the longest pause of [GroupRunner.Run] after
 // rounds that failed and may be tried again. The pause doubles with each
-// failure in a row. The defaults are [DefaultMinBackoff] and
-// [DefaultMaxBackoff]; the first must be positive and not above the second.
+// failure in a row. The defaults are 100 milliseconds and
+// 10 seconds; the first must be positive and not above the second.
 func WithBackoff(minimum, maximum time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.minBackoff, r.settings.maxBackoff = minimum, maximum }
 }
 
 // WithCloseTimeout sets how long [GroupRunner.Close], and [GroupRunner.Run] when
 // its context ends, let a round finish before they cut it short. The default is
-// [DefaultCloseTimeout]; 0 cuts it short at once, and a negative timeout is an
+// 30 seconds; 0 cuts it short at once, and a negative timeout is an
 // error.
 func WithCloseTimeout(timeout time.Duration) GroupRunnerOption {
 	return func(r *GroupRunner) { r.settings.closeTimeout = timeout }

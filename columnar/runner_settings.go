@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// DefaultSnapshotInterval is how often a changed partition's state is saved
+	// defaultSnapshotInterval is how often a changed partition's state is saved
 	// outside barriers.
-	DefaultSnapshotInterval = 30 * time.Second
-	// DefaultHeldBytes is how much may wait in memory for a barrier.
-	DefaultHeldBytes = 64 << 20
-	// DefaultAnnouncementHold is how long records that may lie behind an announced cut
+	defaultSnapshotInterval = 30 * time.Second
+	// defaultHeldBytes is how much may wait in memory for a barrier.
+	defaultHeldBytes = 64 << 20
+	// defaultAnnouncementHold is how long records that may lie behind an announced cut
 	// wait for the cut at most: ten notices of a publisher with default options.
-	DefaultAnnouncementHold = time.Second
-	// DefaultAlignmentDeadline is how long a runner waits for every partition to
+	defaultAnnouncementHold = time.Second
+	// defaultAlignmentDeadline is how long a runner waits for every partition to
 	// reach a cut.
-	DefaultAlignmentDeadline = 5 * time.Minute
-	// DefaultPollTimeout is how long a poll of [GroupRunner.Run] waits for
+	defaultAlignmentDeadline = 5 * time.Minute
+	// defaultPollTimeout is how long a poll of [GroupRunner.Run] waits for
 	// records.
-	DefaultPollTimeout = 250 * time.Millisecond
-	// DefaultMinBackoff is the first pause of [GroupRunner.Run] after a round
+	defaultPollTimeout = 250 * time.Millisecond
+	// defaultMinBackoff is the first pause of [GroupRunner.Run] after a round
 	// that failed and may be tried again.
-	DefaultMinBackoff = 100 * time.Millisecond
-	// DefaultMaxBackoff is the longest such pause.
-	DefaultMaxBackoff = 10 * time.Second
-	// DefaultCloseTimeout is how long [GroupRunner.Close] lets a round finish.
-	DefaultCloseTimeout = 30 * time.Second
+	defaultMinBackoff = 100 * time.Millisecond
+	// defaultMaxBackoff is the longest such pause.
+	defaultMaxBackoff = 10 * time.Second
+	// defaultCloseTimeout is how long [GroupRunner.Close] lets a round finish.
+	defaultCloseTimeout = 30 * time.Second
 )
 
 // MissingStatePolicy says what a runner does with a partition whose group has
@@ -139,17 +139,17 @@ func defaultRunnerSettings() runnerSettings {
 		metrics:          NewMetrics(),
 		logger:           slog.Default(),
 		parallelism:      runtime.GOMAXPROCS(0),
-		maxInFlight:      DefaultMaxInFlight,
-		snapshotInterval: DefaultSnapshotInterval,
+		maxInFlight:      defaultMaxInFlight,
+		snapshotInterval: defaultSnapshotInterval,
 		snapshotTimeout:  5 * time.Minute,
 		beside:           beside,
-		heldBytes:        DefaultHeldBytes,
-		alignment:        DefaultAlignmentDeadline,
-		announcementHold: DefaultAnnouncementHold,
-		pollTimeout:      DefaultPollTimeout,
-		minBackoff:       DefaultMinBackoff,
-		maxBackoff:       DefaultMaxBackoff,
-		closeTimeout:     DefaultCloseTimeout,
+		heldBytes:        defaultHeldBytes,
+		alignment:        defaultAlignmentDeadline,
+		announcementHold: defaultAnnouncementHold,
+		pollTimeout:      defaultPollTimeout,
+		minBackoff:       defaultMinBackoff,
+		maxBackoff:       defaultMaxBackoff,
+		closeTimeout:     defaultCloseTimeout,
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// DefaultMaxInFlight is how many records of a round are sent ahead of their
+// defaultMaxInFlight is how many records of a round are sent ahead of their
 // acknowledgements.
-const DefaultMaxInFlight = 16384
+const defaultMaxInFlight = 16384
 
 // maxSendErrors bounds how many failures of one round are reported.
 const maxSendErrors = 8
@@ -20,7 +20,7 @@ const maxSendErrors = 8
 // outputs, the error if one send failed, and the first errors, joined in the
 // order of their arrival, if several did.
 func SendAll(outputs []ProducedToTopic, producer Producer) error {
-	return sendAll(context.Background(), outputs, producer, DefaultMaxInFlight)
+	return sendAll(context.Background(), outputs, producer, defaultMaxInFlight)
 }
 
 // sendAll is SendAll with at most maxInFlight records unacknowledged. When ctx

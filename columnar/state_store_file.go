@@ -18,9 +18,9 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/statefile"
 )
 
-// DefaultRetainedEpochs is how many barrier snapshots of a partition a
+// defaultRetainedEpochs is how many barrier snapshots of a partition a
 // [FileStateStore] keeps.
-const DefaultRetainedEpochs = 100
+const defaultRetainedEpochs = 100
 
 // FileStateStore keeps snapshots and round journals as files in one directory.
 //
@@ -61,7 +61,7 @@ func WithStateGroup(group string) FileStateStoreOption {
 }
 
 // WithRetainedEpochs sets how many barrier snapshots of a partition are kept.
-// The default is [DefaultRetainedEpochs]; less than 1 is an error. The newest
+// The default is 100; less than 1 is an error. The newest
 // confirmed one is always kept.
 func WithRetainedEpochs(epochs int) FileStateStoreOption {
 	return func(s *FileStateStore) { s.retained = epochs }
@@ -80,7 +80,7 @@ func NewFileStateStore(directory string) *FileStateStore {
 	return &FileStateStore{
 		directory:  directory,
 		files:      statefile.OS{},
-		retained:   DefaultRetainedEpochs,
+		retained:   defaultRetainedEpochs,
 		partitions: map[int]*statefile.Partition{},
 	}
 }
