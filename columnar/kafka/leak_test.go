@@ -3,6 +3,7 @@
 package kafka_test
 
 import (
+	"log/slog"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -10,7 +11,10 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/kafkatest"
 )
 
+// TestMain makes runners without a logger of their own silent, so that a failure is
+// not lost among what they report.
 func TestMain(m *testing.M) {
+	slog.SetDefault(slog.New(slog.DiscardHandler))
 	kafkatest.Programs{"member": runMember, "heavy": runHeavy, "publisher": runPublisher}.Run()
 	goleak.VerifyTestMain(m)
 }

@@ -38,8 +38,6 @@ const (
 	atOffsets   point = "offsets"
 )
 
-var points = []point{atProcessor, atProduce, atOffsets, atSnapshot}
-
 // passing is an error that may be tried again.
 type passing struct{ at point }
 
@@ -67,6 +65,13 @@ func (f *faults) spend() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.left = max(0, f.left-1)
+}
+
+// remaining returns how often something still fails.
+func (f *faults) remaining() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.left
 }
 
 func (f *faults) at(p point) error {
@@ -156,6 +161,7 @@ type faultyStore struct {
 func (s faultyStore) SaveSnapshot(ctx context.Context, info columnar.SnapshotInfo, state map[string][]byte) (columnar.SnapshotInfo, error) {
 	if info.Epoch != columnar.NoEpoch {
 		if err := s.faults.at(atSnapshot); err != nil {
+			s.faults.spend()
 			return info, err
 		}
 	}
