@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -78,14 +79,25 @@ const memberAdvanced = "advanced"
 // trap ends or stops the process at a seam of a round that fires a barrier, or of
 // a silent member, that advances time. The first three seams come before it is
 // known whether a round fires: beforeSend counts all rounds.
+//
+// A store saves beside the rounds, so that several goroutines get to seams.
 type trap struct {
 	memberConfig
-	sent    bool // in this round
-	firing  bool // this round saved an epoch, or advances time
+
+	mu      sync.Mutex // guards what follows
+	sent    bool       // in this round
+	firing  bool       // this round saved an epoch, or advances time
 	reached int
 }
 
 func (t *trap) at(s seam) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reach(s)
+}
+
+// reach is at for a holder of mu.
+func (t *trap) reach(s seam) {
 	if s != t.Seam || s != beforeSend && s != afterSend && !t.firing {
 		return
 	}
@@ -99,13 +111,34 @@ func (t *trap) at(s seam) {
 }
 
 func (t *trap) send() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if !t.sent {
 		t.sent, t.firing = true, t.Silent
-		t.at(beforeSend)
+		t.reach(beforeSend)
 	}
 }
 
-func (t *trap) end() { t.sent, t.firing = false, false }
+// save is the seam before the save of an epoch.
+func (t *trap) save() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reach(afterSend)
+	t.firing = true
+}
+
+// fires reports whether this round saved an epoch, or advances time.
+func (t *trap) fires() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.firing
+}
+
+func (t *trap) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sent, t.firing = false, false
+}
 
 // trappedStore is a state store with a trap before and behind barrier snapshots.
 type trappedStore struct {
@@ -115,14 +148,13 @@ type trappedStore struct {
 
 func (s trappedStore) SaveSnapshot(ctx context.Context, info columnar.SnapshotInfo, state map[string][]byte) (columnar.SnapshotInfo, error) {
 	if info.Epoch != columnar.NoEpoch {
-		s.trap.at(afterSend)
-		s.trap.firing = true
+		s.trap.save()
 	}
 	return s.FileStateStore.SaveSnapshot(ctx, info, state)
 }
 
 func (s trappedStore) AppendRound(ctx context.Context, partition int, generation int64, round []byte) error {
-	if s.trap.firing {
+	if s.trap.fires() {
 		s.trap.at(afterSend)
 	}
 	err := s.FileStateStore.AppendRound(ctx, partition, generation, round)
