@@ -150,6 +150,25 @@ func (p *process) drain(topics ...string) {
 	p.world.tb.Fatalf("%s: not drained: committed %v", p.world.name, p.world.cluster.committed)
 }
 
+// settle runs rounds until so many partitions have recovered and nothing of them
+// waits: before that, an advance of time leaves a partition out.
+func (p *process) settle(partitions int) {
+	p.world.tb.Helper()
+	for range 2000 {
+		settled := 0
+		for _, partition := range p.runner.ordered() {
+			if partition.live() && !partition.waits() {
+				settled++
+			}
+		}
+		if settled == partitions {
+			return
+		}
+		p.round()
+	}
+	p.world.tb.Fatalf("%s: not settled", p.world.name)
+}
+
 // load produces records of a few users, each at home in one partition, and
 // returns by user the totals that must come out, in order.
 type load struct {

@@ -151,7 +151,7 @@ func TestAdvanceOfTimeIsMadeOnceWhereverItCrashes(t *testing.T) {
 				w.cluster.produce(in(1), "a 40")
 				p := w.start("member", 0)
 				p.drain("in")
-				p.round()
+				p.settle(2)
 				w.crashAt = w.steps + crashAt
 				err := p.runner.AdvanceTime(t.Context(), 10)
 				crashed := w.dead
@@ -164,7 +164,7 @@ func TestAdvanceOfTimeIsMadeOnceWhereverItCrashes(t *testing.T) {
 				p = w.start("member", 0)
 				w.cluster.produce(in(0), "a 5")
 				p.drain("in")
-				p.round()
+				p.settle(2)
 				if err := p.runner.AdvanceTime(t.Context(), 20); err != nil {
 					t.Fatalf("crash at step %d: AdvanceTime behind it: %v", crashAt, err)
 				}
@@ -230,9 +230,7 @@ func TestAdvancesOfTimeAreExactAfterCrashesAnywhere(t *testing.T) {
 				}
 				p := w.start("member", 0)
 				p.drain("in")
-				for range 3 {
-					p.round()
-				}
+				p.settle(3)
 				if err := p.runner.AdvanceTime(t.Context(), int64(w.steps)); err != nil {
 					t.Fatalf("%s: AdvanceTime: %v", w.name, err)
 				}
