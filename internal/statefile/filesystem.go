@@ -24,6 +24,8 @@ type FileSystem interface {
 	Size(path string) (int64, error)
 	// Create makes a file for writing that does not exist yet.
 	Create(path string) (File, error)
+	// Sync makes the bytes of a file durable, whoever wrote them.
+	Sync(path string) error
 	// Rename gives a file another name in its directory, whose holder it replaces.
 	Rename(from, to string) error
 	// Remove deletes a file, and returns fs.ErrNotExist for none.
@@ -47,6 +49,15 @@ type File interface {
 
 // OS is the file system of the operating system.
 type OS struct{}
+
+// Sync syncs a file.
+func (OS) Sync(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(file.Sync(), file.Close())
+}
 
 // MakeDirectory makes a directory and its parents, and syncs the directory above them.
 func (s OS) MakeDirectory(path string) error {

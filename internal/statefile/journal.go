@@ -134,6 +134,16 @@ func (j *journal) open(sequence, generation int64) error {
 	return nil
 }
 
+// sync makes the files of the last scan durable.
+func (j *journal) sync() error {
+	for _, segment := range j.segments {
+		if err := j.files.Sync(j.path(j.name(segment))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (j *journal) close() error {
 	if j.file == nil {
 		return nil

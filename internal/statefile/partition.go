@@ -180,6 +180,11 @@ func (p *Partition) Claim() (int64, error) {
 	if err := p.journal.close(); err != nil {
 		return 0, err
 	}
+	// An owner that died may have left rounds that it had not synced. The new owner
+	// goes on behind them, so they must outlive what it appends.
+	if err := p.journal.sync(); err != nil {
+		return 0, err
+	}
 	p.generation = current
 	return current, p.files.SyncDirectory(p.directory)
 }

@@ -172,6 +172,21 @@ func (m *FileSystem) Create(path string) (statefile.File, error) {
 	return &openMemoryFile{system: m, file: file, path: path}, nil
 }
 
+// Sync makes the bytes of a file durable.
+func (m *FileSystem) Sync(path string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.change("sync", path); err != nil {
+		return err
+	}
+	file := m.names[path]
+	if file == nil {
+		return &fs.PathError{Op: "sync", Path: path, Err: fs.ErrNotExist}
+	}
+	file.synced = len(file.data)
+	return nil
+}
+
 // Rename renames a file.
 func (m *FileSystem) Rename(from, to string) error {
 	m.mu.Lock()
