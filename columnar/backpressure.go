@@ -48,19 +48,19 @@ func (o *ownership) bound(limit func(*logicalPartition, *topicProgress) int64) {
 }
 
 // waits reports whether nothing that a topic of p could deliver would run.
-func (t *topicProgress) waits(p *logicalPartition, limit func(*logicalPartition, *topicProgress) int64) bool {
-	if p.replay == nil {
-		return t.known && t.delivered >= limit(p, t)
+func (p *topicProgress) waits(partition *logicalPartition, limit func(*logicalPartition, *topicProgress) int64) bool {
+	if partition.replay == nil {
+		return p.known && p.delivered >= limit(partition, p)
 	}
-	if len(t.queue) == 0 {
+	if len(p.queue) == 0 {
 		return false
 	}
-	if len(p.replay.rounds) > 0 {
-		for _, one := range p.replay.rounds[0].ranges {
-			if one.topic == t.Topic {
-				return t.delivered >= one.end
+	if len(partition.replay.rounds) > 0 {
+		for _, one := range partition.replay.rounds[0].ranges {
+			if one.topic == p.Topic {
+				return p.delivered >= one.end
 			}
 		}
 	}
-	return t.reach(0) >= p.replay.endOfReplay(t.TopicPartition)
+	return p.reach(0) >= partition.replay.endOfReplay(p.TopicPartition)
 }
