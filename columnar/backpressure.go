@@ -47,7 +47,8 @@ func (o *ownership) bound(limit func(*logicalPartition, *topicProgress) int64) {
 	o.stats.add(func(s *RuntimeStats) { s.HeldBytes, s.HeldRecords = held, records })
 }
 
-// waits reports whether nothing that a topic of p could deliver would run.
+// waits reports whether nothing that the topic could deliver to its partition would
+// run.
 func (p *topicProgress) waits(partition *logicalPartition, limit func(*logicalPartition, *topicProgress) int64) bool {
 	if partition.replay == nil {
 		return p.known && p.delivered >= limit(partition, p)
