@@ -28,11 +28,11 @@ type knot struct {
 // knots are the circles that the module has. A file that is in no knot refers
 // only to files that do not refer back to it.
 var knots = []knot{
-	{"columnar", "aggregate aggregate_decimal aggregate_extreme aggregate_sum append built_topology byte_values codec_gzip codec_ipc codec_json coerce " +
-		"column_builder concat concat_dictionary group_keys group_plan group_snapshot group_snapshot_v1 group_state group_table grouping " +
+	{"columnar", "aggregate aggregate_decimal aggregate_extreme built_topology " +
+		"group_plan group_snapshot group_state grouping " +
 		"join_keys join_output join_side join_snapshot " +
-		"key_encoding op_group_by op_join op_with_columns operator partition run state_layout topology topology_columns topology_text value value_kind window " +
-		"gather gather_nested bridge_json json_infer json_schema",
+		"op_group_by op_join op_with_columns operator partition run state_layout topology topology_columns " +
+		"bridge_json json_infer json_schema",
 		"rooms that still share a package"},
 	{"internal/jsonrows", "decode nested", "recursive descent over the values of a document"},
 	{"columnar", "cut_reader cut_reader_end", "one reader: the cuts, and the end of their log"},
@@ -129,10 +129,20 @@ func fileReferences(files *token.FileSet, path string, parsed []*ast.File, impor
 	return refs, nil
 }
 
-// circleProblems returns the circles of one package that no knot permits.
+// circleProblems returns the circles of one package that no knot permits, and the
+// files of knots that are in no circle.
 func circleProblems(permitted []knot, pkg string, refs references) []string {
 	var problems []string
-	for _, circle := range refs.circles() {
+	circles := refs.circles()
+	tied := slices.Concat(circles...)
+	for _, k := range permitted {
+		for _, file := range strings.Fields(k.files) {
+			if k.pkg == pkg && !slices.Contains(tied, file) {
+				problems = append(problems, fmt.Sprintf("%s: the file %s is in no circle: take it out of its knot", pkg, file))
+			}
+		}
+	}
+	for _, circle := range circles {
 		inside := func(k knot) bool {
 			names := strings.Fields(k.files)
 			return k.pkg == pkg && !slices.ContainsFunc(circle, func(file string) bool { return !slices.Contains(names, file) })
@@ -194,7 +204,8 @@ func TestFileCirclesAreFound(t *testing.T) {
 		want      []string
 	}{
 		{"none is permitted", nil, []string{problem}},
-		{"all of them are", []knot{{pkg: "a", files: "two one three other"}}, nil},
+		{"all of them are", []knot{{pkg: "a", files: "two one three"}}, nil},
+		{"a file that is in no circle is, too", []knot{{pkg: "a", files: "two one three four"}}, []string{"a: the file four is in no circle: take it out of its knot"}},
 		{"one of them is not", []knot{{pkg: "a", files: "one two"}}, []string{problem}},
 		{"another package's", []knot{{pkg: "b", files: "one two three"}}, []string{problem}},
 	} {
