@@ -342,7 +342,8 @@ func TestProtobufCodecAllocatesForBatchesAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if limit := 0.05 * benchRows; decode > limit || encode > limit {
+		// A race build empties pools at random, so each batch makes their buffers anew.
+		if limit := 0.05 * benchRows * allocationFactor; decode > limit || encode > limit {
 			t.Errorf("%s: %v allocations to decode and %v to encode %d records, at most %v are allowed", bench.name, decode, encode, benchRows, limit)
 		}
 	}

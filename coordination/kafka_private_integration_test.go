@@ -203,8 +203,8 @@ func outages(t *testing.T, s *stage, broker *kafkatest.Broker) {
 		t.Errorf("term %s at %d follows term %s at %d", next.Token(), next.Sequence(), short.held.Token(), short.held.Sequence())
 	}
 	late := short.transport.WriteLease(within(t, patience), at(topic, 0), short.held.Token(), coordination.EncodeKey(coordination.LeaseKey(short.role)), []byte("late"))
-	if !errors.Is(late, coordination.ErrFenced) {
-		t.Errorf("a late lease of the old holder: %v, want ErrFenced", late)
+	if !errors.Is(late, coordination.ErrNotHeld) {
+		t.Errorf("a late lease of the old holder: %v, want ErrNotHeld", late)
 	}
 	broker.Stop() // in order, this time
 	broker.Restart()

@@ -67,7 +67,7 @@ func suiteOneToken(t *testing.T, s *stage) {
 	topic, r := s.compacted(t, 1), role(t, unique("role"))
 	var requests wire
 	// The test alone renews, so that it knows what the requests are for.
-	transport := s.transport(t, leaseConfig(t, 2*time.Hour, time.Hour, 5*time.Second), reporting(&requests))
+	transport := s.transport(t, leaseConfig(t, 95*time.Second, 90*time.Second, 5*time.Second), reporting(&requests))
 	ctx := within(t, patience)
 	s.ready(t, r)
 	if minted, held, err := transport.DescribeEpoch(ctx, r); held || err != nil {

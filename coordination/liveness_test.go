@@ -199,9 +199,9 @@ func TestRunOutlivesARefusalOfAMoment(t *testing.T) {
 				f := newFake()
 				leader := run(t, f, "node-1", 0)
 				leader.expect(t, "begin 1:0")
-				var began time.Time
+				var series atomic.Pointer[time.Time] // when the refusals began
 				f.onRead = func(context.Context, int) error {
-					if !began.IsZero() && time.Since(began) < tt.refused {
+					if began := series.Load(); began != nil && time.Since(*began) < tt.refused {
 						return fmt.Errorf("a read: %w", denial)
 					}
 					return nil
@@ -209,7 +209,8 @@ func TestRunOutlivesARefusalOfAMoment(t *testing.T) {
 				standby := run(t, f, "node-2", 0)
 				for range 3 { // a series of refusals counts from its own beginning
 					<-time.After(time.Minute)
-					began = time.Now()
+					began := time.Now()
+					series.Store(&began)
 					var got error
 					select {
 					case got = <-standby.result:

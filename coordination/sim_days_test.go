@@ -253,7 +253,9 @@ func (w *dayWorld) live() {
 	for range 3 + w.random.IntN(3) {
 		w.start(6)
 	}
+	w.mu.Lock()
 	w.due = time.Now().Add(time.Minute)
+	w.mu.Unlock()
 	for began := time.Now(); time.Since(began) < dayLength; {
 		<-time.After(time.Minute + time.Duration(w.random.Int64N(int64(8*time.Minute))))
 		if w.random.IntN(4) == 0 {

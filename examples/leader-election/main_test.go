@@ -40,7 +40,7 @@ func checkStory(t *testing.T, args ...string) {
 		}
 	}
 	got.Output.Next(line + members[1] + ` +goes on with SIGCONT`)
-	got.Output.Next(line + members[1] + ` +\d+:\d+ +write (lease|records) refused with (INVALID_PRODUCER_EPOCH|PRODUCER_FENCED): another member leads by now$`)
+	got.Output.Next(line + members[1] + ` +\d+:\d+ +write (lease|records) refused with (INVALID_PRODUCER_EPOCH|PRODUCER_FENCED): another member (leads by now|challenged at the same time, and its epoch is the newer one)$`)
 	got.Output.Next(line + members[1] + ` +exit status 0$`)
 	got.Output.Next(line + members[2] + ` +exit status 0$`)
 	sum, before := 0, -1

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -35,6 +36,8 @@ func main() {
 	state := flag.String("state", "", "folder for the service's snapshots")
 	flag.Parse()
 
+	// The story is told on standard output; runners report only errors beside it.
+	slog.SetLogLoggerLevel(slog.LevelError)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
