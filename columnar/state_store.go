@@ -78,7 +78,9 @@ type SnapshotInfo struct {
 }
 
 // SnapshotStore is a [StateStore] that knows what each snapshot stands for. A
-// runner finds it by type assertion.
+// runner finds it by type assertion, and writes the state of several partitions at
+// once, beside its rounds: a SnapshotStore is safe for concurrent use by multiple
+// goroutines.
 type SnapshotStore interface {
 	StateStore
 	// Claim makes the caller the owner of a partition and returns its
