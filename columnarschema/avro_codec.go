@@ -48,7 +48,7 @@ func NewAvroBatchCodec(schemaText string, cache *schema.SchemaCache, mem memory.
 	if err != nil {
 		return nil, textPrefix.Wrap(err, "Avro codec")
 	}
-	local, err := parseAvro(schemaText, references, avroplan.Parse)
+	local, err := avroplan.ParseAfter(avroplan.Parse, schemaText, references, namedText)
 	if err != nil {
 		return nil, textPrefix.Wrap(err, "invalid Avro schema")
 	}
@@ -116,7 +116,7 @@ func (f *avroFormat) newScratch() any { return new(avroReader) }
 func (f *avroFormat) localPlan() encodePlan { return &avroEncodePlan{schema: f.local} }
 
 func (f *avroFormat) compileDecoder(writer schema.ResolvedSchema) (decodePlan, error) {
-	w, err := parseAvro(writer.Schema, writer.Dependencies, avroplan.ParseWriter)
+	w, err := avroplan.ParseAfter(avroplan.ParseWriter, writer.Schema, writer.Dependencies, namedText)
 	if err != nil {
 		return nil, fmt.Errorf("invalid writer schema: %w", err)
 	}
@@ -128,7 +128,7 @@ func (f *avroFormat) compileDecoder(writer schema.ResolvedSchema) (decodePlan, e
 }
 
 func (f *avroFormat) compileEncoder(target schema.ResolvedSchema) (encodePlan, []int, error) {
-	t, err := parseAvro(target.Schema, target.Dependencies, avroplan.Parse)
+	t, err := avroplan.ParseAfter(avroplan.Parse, target.Schema, target.Dependencies, namedText)
 	if err != nil {
 		return nil, nil, fmt.Errorf("invalid schema: %w", err)
 	}
@@ -138,16 +138,5 @@ func (f *avroFormat) compileEncoder(target schema.ResolvedSchema) (encodePlan, [
 	return &avroEncodePlan{schema: t, foreign: !avroplan.SameLayout(t, f.local)}, nil, nil
 }
 
-// parseAvro parses text after its references, which are in the order of their
-// dependencies.
-func parseAvro(text string, references []schema.Reference, parse func(string, ...*avroplan.Schema) (*avroplan.Schema, error)) (*avroplan.Schema, error) {
-	known := make([]*avroplan.Schema, 0, len(references))
-	for _, r := range references {
-		s, err := parse(r.Schema, known...)
-		if err != nil {
-			return nil, fmt.Errorf("invalid Avro reference schema %s: %w", r.Name, err)
-		}
-		known = append(known, s)
-	}
-	return parse(text, known...)
-}
+// namedText is how the parser of Avro takes a reference.
+func namedText(r schema.Reference) (name, text string) { return r.Name, r.Schema }

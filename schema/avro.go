@@ -68,7 +68,7 @@ func NewAvroSerde[T any](schemaText string, cache *SchemaCache, role Role, optio
 	}
 	// References that conflict are refused by serdeOptionsFor.
 	references, _ := dependencyOrder(o.references)
-	local, err := parseAvro(schemaText, references, avroplan.Parse)
+	local, err := avroplan.ParseAfter(avroplan.Parse, schemaText, references, namedText)
 	if err != nil {
 		return nil, fmt.Errorf("invalid Avro schema: %w", err)
 	}
@@ -128,7 +128,7 @@ func (f *avroFormat[T]) compileDecoder(writer *writerSchema) (decoder[T], error)
 	schema := local
 	if len(writer.references) > 0 || compacted(KindAvro, writer.text) != f.text {
 		var err error
-		if schema, err = parseAvro(writer.text, writer.references, avroplan.ParseWriter); err != nil {
+		if schema, err = avroplan.ParseAfter(avroplan.ParseWriter, writer.text, writer.references, namedText); err != nil {
 			return nil, fmt.Errorf("invalid writer schema %v: %w", writer.id, err)
 		}
 	}
@@ -149,7 +149,7 @@ func (f *avroFormat[T]) compileEncoder(target *writerSchema) (encoder[T], error)
 		return encoder[T]{}, err
 	}
 	if target.text != f.text || len(target.references) > 0 { // equal texts may refer to other types
-		schema, err := parseAvro(target.text, target.references, avroplan.Parse)
+		schema, err := avroplan.ParseAfter(avroplan.Parse, target.text, target.references, namedText)
 		if err != nil {
 			return encoder[T]{}, fmt.Errorf("invalid writer schema %v: %w", target.id, err)
 		}

@@ -3,26 +3,13 @@
 package schema
 
 import (
-	"fmt"
-
 	"github.com/hamba/avro/v2"
 
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 )
 
-// parseAvro parses text after its references, which are in the order of their
-// dependencies.
-func parseAvro(text string, references []Reference, parse func(string, ...*avroplan.Schema) (*avroplan.Schema, error)) (*avroplan.Schema, error) {
-	known := make([]*avroplan.Schema, 0, len(references))
-	for _, r := range references {
-		s, err := parse(r.Schema, known...)
-		if err != nil {
-			return nil, fmt.Errorf("invalid Avro reference schema %s: %w", r.Name, err)
-		}
-		known = append(known, s)
-	}
-	return parse(text, known...)
-}
+// namedText is how the parser of Avro takes a reference.
+func namedText(r Reference) (name, text string) { return r.Name, r.Schema }
 
 // hambaSchema parses text with the hamba library, in a name table of its own.
 // That library refuses defaults of a later branch of a union, among others, so

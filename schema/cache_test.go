@@ -44,7 +44,7 @@ func TestOneFetchServesEveryCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		double := newInProcessRegistry(t)
 		release := make(chan struct{})
-		double.onRequest(func(w http.ResponseWriter, _ *http.Request) bool {
+		double.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			<-release
 			_, _ = w.Write([]byte(`{"schema":"\"string\"","messageType":"demo.Value"}`))
 			return true
@@ -121,7 +121,7 @@ func TestASchemaThatFollowersLearnLateIsFound(t *testing.T) {
 		double := newInProcessRegistry(t)
 		double.register("s", NewSchema{Schema: `"int"`})
 		asked := 0
-		double.onRequest(func(w http.ResponseWriter, _ *http.Request) bool {
+		double.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			if asked++; asked > 1 {
 				return false
 			}
@@ -215,7 +215,7 @@ func TestFailedFetchesBackOff(t *testing.T) {
 func TestRetryAfterDelaysTheNextFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		double := newInProcessRegistry(t)
-		double.onRequest(func(w http.ResponseWriter, _ *http.Request) bool {
+		double.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			w.Header().Set("Retry-After", "25")
 			w.WriteHeader(http.StatusTooManyRequests)
 			return true
@@ -234,7 +234,7 @@ func TestAHungRegistryEndsTheFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		double := newInProcessRegistry(t)
 		double.register("s", NewSchema{Schema: `"int"`})
-		double.onRequest(func(_ http.ResponseWriter, r *http.Request) bool {
+		double.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 			<-r.Context().Done()
 			return true
 		})
@@ -290,7 +290,7 @@ func TestAwaitWriterSchema(t *testing.T) {
 func TestCloseEndsEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		double := newInProcessRegistry(t)
-		double.onRequest(func(_ http.ResponseWriter, r *http.Request) bool {
+		double.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 			<-r.Context().Done()
 			return true
 		})
@@ -327,7 +327,7 @@ func TestMadeUpIDsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		double := newInProcessRegistry(t)
 		release := make(chan struct{})
-		double.onRequest(func(w http.ResponseWriter, _ *http.Request) bool {
+		double.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			<-release
 			w.WriteHeader(http.StatusBadRequest)
 			return true
@@ -459,7 +459,7 @@ func TestASeedBeatsARunningFetch(t *testing.T) {
 		double := newInProcessRegistry(t)
 		double.register("s", NewSchema{Schema: "registry"})
 		release := make(chan struct{})
-		double.onRequest(func(http.ResponseWriter, *http.Request) bool { <-release; return false })
+		double.Intercept(func(http.ResponseWriter, *http.Request) bool { <-release; return false })
 		cache := double.cache()
 		_, _ = cache.WriterSchema(1)
 		cache.SeedWriterSchema(1, "seed")
@@ -519,7 +519,7 @@ func TestSeededAndPrewarmedSchemasAreNotEvicted(t *testing.T) {
 				for i := range 4 {
 					double.register("s", NewSchema{Kind: KindProtobuf, Schema: fmt.Sprint("text ", i+1)})
 				}
-				double.onRequest(func(_ http.ResponseWriter, r *http.Request) bool {
+				double.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 					if r.Method == http.MethodGet {
 						advance(time.Second)
 					}
@@ -660,7 +660,7 @@ func TestThePollLoopIsNeverBlocked(t *testing.T) {
 				if _, err := cache.AwaitWriterSchema(t.Context(), known); err != nil {
 					t.Fatal(err)
 				}
-				double.onRequest(trouble.intercept)
+				double.Intercept(trouble.intercept)
 				var longest time.Duration
 				var lastErr error
 				read := func(id int) error {

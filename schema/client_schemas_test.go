@@ -32,7 +32,7 @@ func TestReferencesAreResolvedInDependencyOrder(t *testing.T) {
 	want := ResolvedSchema{
 		Schema:     "ROOT",
 		SchemaType: "JSON",
-		GUID:       GUID{0: 0xab, 15: 4}.String(),
+		GUID:       doubleGUID(4).String(),
 		References: map[string]string{"base": "BASE", "left": "LEFT", "right": "RIGHT"},
 		Dependencies: []Reference{
 			base,
@@ -46,7 +46,7 @@ func TestReferencesAreResolvedInDependencyOrder(t *testing.T) {
 	if n := double.count("GET /subjects/base/versions/1?deleted=true"); n != 1 {
 		t.Errorf("the shared schema was fetched %d times", n)
 	}
-	byGUID, err := double.client().ResolvedSchemaByGUID(t.Context(), GUID{0: 0xab, 15: 4})
+	byGUID, err := double.client().ResolvedSchemaByGUID(t.Context(), doubleGUID(4))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,14 +69,29 @@ func TestASchemaWithoutReferencesResolvesToItself(t *testing.T) {
 
 func TestSoftDeletedReferencesAreFound(t *testing.T) {
 	double := newInProcessRegistry(t)
+	client := double.client()
 	double.register("gone", NewSchema{Schema: "GONE"})
+	if _, err := client.DeleteSubject(t.Context(), "gone", false); err != nil {
+		t.Fatal(err)
+	}
 	id := double.register("root", NewSchema{Schema: "ROOT", References: []SchemaReference{reference("gone", "gone", 1)}})
-	double.mu.Lock()
-	double.subjects["gone"][0].deleted = true
-	double.mu.Unlock()
-	got, err := double.client().ResolvedSchemaByID(t.Context(), id)
+	got, err := client.ResolvedSchemaByID(t.Context(), id)
 	if err != nil || got.References["gone"] != "GONE" {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// A registry deletes no schema that another one refers to.
+func TestReferencedSubjectsAreNotDeleted(t *testing.T) {
+	double := newInProcessRegistry(t)
+	double.register("base", NewSchema{Schema: "BASE"})
+	double.register("root", NewSchema{Schema: "ROOT", References: []SchemaReference{reference("base", "base", 1)}})
+	client := double.client()
+	if _, err := client.DeleteSubject(t.Context(), "base", false); !errors.Is(err, ErrReferenceExists) {
+		t.Errorf("error is %v, want %v", err, ErrReferenceExists)
+	}
+	if _, err := client.DeleteSubject(t.Context(), "root", false); err != nil {
+		t.Errorf("a schema without referrers: %v", err)
 	}
 }
 
@@ -140,7 +155,7 @@ func TestReferencesAreBounded(t *testing.T) {
 
 	// A registry that makes up new references without end.
 	n := 0
-	double.onRequest(func(w http.ResponseWriter, _ *http.Request) bool {
+	double.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		n++
 		_, _ = fmt.Fprintf(w, `{"id":1,"schema":"s","references":[`)
 		for i := range 100 {
@@ -155,7 +170,7 @@ func TestReferencesAreBounded(t *testing.T) {
 	if _, err := double.client().ResolvedSchemaByID(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "nested more than") {
 		t.Errorf("error is %v", err)
 	}
-	double.onRequest(func(w http.ResponseWriter, r *http.Request) bool {
+	double.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasPrefix(r.URL.Path, "/schemas/") {
 			_, _ = w.Write([]byte(`{"id":1,"schema":"s"}`))
 			return true

@@ -423,7 +423,7 @@ func TestPausesGrowAndFollowRetryAfter(t *testing.T) {
 		var times []time.Time
 		double := newInProcessRegistry(t)
 		retryAfter := ""
-		double.onRequest(func(w http.ResponseWriter, _ *http.Request) bool {
+		double.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			times = append(times, time.Now())
 			if retryAfter != "" {
 				w.Header().Set("Retry-After", retryAfter)
@@ -492,7 +492,7 @@ func TestCancelDuringAPause(t *testing.T) {
 func TestAnUnansweredAttemptTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		double := newInProcessRegistry(t)
-		double.onRequest(func(_ http.ResponseWriter, r *http.Request) bool {
+		double.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 			<-r.Context().Done()
 			return true
 		})
@@ -521,7 +521,7 @@ func TestLostConnectionsAreRetried(t *testing.T) {
 	double := newRegistryDouble(t)
 	double.register("orders", NewSchema{Schema: `"int"`})
 	var lost atomic.Int32
-	double.onRequest(func(w http.ResponseWriter, _ *http.Request) bool {
+	double.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 		if lost.Add(1) > 2 {
 			return false
 		}
@@ -784,7 +784,7 @@ func TestRedirectsKeepTheMethod(t *testing.T) {
 		status int
 		method string
 	}{{http.StatusMovedPermanently, ""}, {http.StatusFound, ""}, {http.StatusSeeOther, ""}, {http.StatusTemporaryRedirect, "POST"}, {http.StatusPermanentRedirect, "POST"}} {
-		double.onRequest(func(w http.ResponseWriter, r *http.Request) bool {
+		double.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.HasPrefix(r.URL.Path, "/moved") {
 				_ = json.NewEncoder(w).Encode(map[string]int{"id": 5})
 				return true
@@ -804,7 +804,7 @@ func TestRedirectsKeepTheMethod(t *testing.T) {
 			t.Errorf("status %d: error is %v", tt.status, err)
 		}
 	}
-	double.onRequest(func(w http.ResponseWriter, r *http.Request) bool {
+	double.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, "/x"+r.URL.Path, http.StatusFound)
 		return true
 	})

@@ -28,13 +28,13 @@ func CheckAvroCompatibility(history []ResolvedSchema, candidate ResolvedSchema, 
 	parsed := make([]*avroplan.Schema, len(history))
 	for i, previous := range history {
 		// Defaults that an older version got wrong have been accepted once.
-		s, err := parseAvro(previous.Schema, previous.Dependencies, avroplan.ParseWriter)
+		s, err := avroplan.ParseAfter(avroplan.ParseWriter, previous.Schema, previous.Dependencies, namedText)
 		if err != nil {
 			return CompatibilityResult{}, fmt.Errorf("invalid previous Avro schema: %w", err)
 		}
 		parsed[i] = s
 	}
-	latest, err := parseAvro(candidate.Schema, candidate.Dependencies, avroplan.Parse)
+	latest, err := avroplan.ParseAfter(avroplan.Parse, candidate.Schema, candidate.Dependencies, namedText)
 	if err != nil {
 		return CompatibilityResult{}, fmt.Errorf("invalid candidate Avro schema: %w", err)
 	}

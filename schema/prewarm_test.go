@@ -17,6 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/krabka-io/krabka-streams-go/internal/registrydouble"
 )
 
 func TestRegisterModes(t *testing.T) {
@@ -67,8 +69,8 @@ func TestRegisterModes(t *testing.T) {
 
 func TestPrewarmReportsEachSubject(t *testing.T) {
 	double := newInProcessRegistry(t)
-	for range 7 {
-		double.register("filler", NewSchema{Schema: fmt.Sprint(len(double.ids))})
+	for i := range 7 {
+		double.register("filler", NewSchema{Schema: fmt.Sprint(i)})
 	}
 	double.register("good-value", NewSchema{Schema: `"string"`})
 	var seen []string
@@ -126,7 +128,7 @@ func TestPrewarmIsBoundedAndEndsWithItsContext(t *testing.T) {
 		double := newInProcessRegistry(t)
 		var mu sync.Mutex
 		running, most := 0, 0
-		double.onRequest(func(w http.ResponseWriter, r *http.Request) bool {
+		double.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			mu.Lock()
 			running++
 			most = max(most, running)
@@ -215,8 +217,7 @@ func TestTwoMessagesOfOneFileShareAnID(t *testing.T) {
 
 func TestLocalReferencesAreRegisteredFirstAndOnce(t *testing.T) {
 	for _, plain := range []bool{false, true} {
-		double := newInProcessRegistry(t)
-		double.plain = plain
+		double := newInProcessRegistry(t, registrydouble.Settings{Plain: plain})
 		cache := double.cache()
 		base := Reference{Name: "base", Subject: "base", Schema: `"base"`}
 		left := Reference{Name: "left", Subject: "left", Schema: `"left"`, References: []Reference{base}}
@@ -362,7 +363,7 @@ func TestUseLatestWithoutATextLeavesReadingToTheID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		double := newInProcessRegistry(t)
 		id := double.register("t-value", NewSchema{Kind: KindJSON, Schema: `{"title":"Registry"}`})
-		double.onRequest(func(w http.ResponseWriter, r *http.Request) bool {
+		double.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if !strings.HasSuffix(r.URL.Path, "/latest") {
 				return false
 			}
@@ -456,9 +457,8 @@ func TestNormalizedSchemasAreAskedFor(t *testing.T) {
 // A registry that stores the normal form knows the text that was registered only
 // when it is asked in the same way.
 func TestTheVersionOfAReferenceIsAskedForInNormalForm(t *testing.T) {
-	double := newInProcessRegistry(t)
-	double.plain = true
-	double.onRequest(func(w http.ResponseWriter, r *http.Request) bool {
+	double := newInProcessRegistry(t, registrydouble.Settings{Plain: true})
+	double.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost || r.URL.Query().Get("normalize") == "true" {
 			return false
 		}

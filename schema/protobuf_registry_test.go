@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/krabka-io/krabka-streams-go/internal/prototext"
+	"github.com/krabka-io/krabka-streams-go/internal/registrydouble"
 	"github.com/krabka-io/krabka-streams-go/internal/testpb"
 )
 
@@ -78,7 +79,7 @@ func TestProtobufImportsAreRegisteredFirstAndOnce(t *testing.T) {
 		t.Errorf("%d requests, want 4: %v", n, double.recorded())
 	}
 	var registered schemaBody
-	for _, r := range double.requests {
+	for _, r := range double.Requests() {
 		if strings.HasPrefix(r.Path, "/subjects/t-value/") {
 			if err := json.Unmarshal([]byte(r.Body), &registered); err != nil {
 				t.Fatal(err)
@@ -184,8 +185,7 @@ func TestALadderOfImportsIsNotUnfolded(t *testing.T) {
 }
 
 func TestProtobufRegisterModes(t *testing.T) {
-	double := newInProcessRegistry(t)
-	double.standard = true
+	double := newInProcessRegistry(t, registrydouble.Settings{WithoutMessageTypes: true})
 	lookup := double.cache(WithRegisterMode(LookupOnly))
 	customer := newProtobuf(t, &testpb.Customer{}, lookup)
 	customer.RegisterSubject("t")
@@ -275,8 +275,7 @@ func TestUseLatestComparesProtobufFiles(t *testing.T) {
 
 // One topic carries several messages, in one serde.
 func TestATopicOfSeveralMessages(t *testing.T) {
-	double := newInProcessRegistry(t)
-	double.standard = true
+	double := newInProcessRegistry(t, registrydouble.Settings{WithoutMessageTypes: true})
 	for name, options := range map[string][]SerdeOption{
 		"one subject":            nil,
 		"a subject for each":     {WithRecordStrategy(TopicRecordNameStrategy)},

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/krabka-io/krabka-streams-go/internal/prototext"
+	"github.com/krabka-io/krabka-streams-go/internal/registrydouble"
 	"github.com/krabka-io/krabka-streams-go/internal/testpb"
 )
 
@@ -134,11 +135,10 @@ func TestAStatedMessageStandsInForTheText(t *testing.T) {
 // The indexes, not the type that the registry states for the id, tell the
 // messages of one file apart.
 func TestMessagesOfOneFileShareAnIDAndKeepApart(t *testing.T) {
-	double := newInProcessRegistry(t)
+	double := newInProcessRegistry(t, registrydouble.Settings{WithoutMessageTypes: true})
 	cache := double.cache()
 	shipped := newProtobuf(t, (*testpb.Shipped)(nil), cache, WithRecordStrategy(TopicRecordNameStrategy))
 	placed := newProtobuf(t, (*testpb.Placed)(nil), cache, WithRecordStrategy(TopicRecordNameStrategy))
-	double.standard = true
 	placed.RegisterSubject("t")
 	shipped.RegisterSubject("t")
 	if err := cache.Prewarm(t.Context()); err != nil {

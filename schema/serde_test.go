@@ -348,7 +348,7 @@ func TestHeaderGUIDs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guid := GUID{0: 0xab, 15: byte(id)}
+	guid := doubleGUID(id)
 	if diff := cmp.Diff([]Header{{"__value_schema_id", append(append([]byte{1}, guid[:]...), 0)}}, headers); diff != "" {
 		t.Errorf("headers mismatch (-want +got):\n%s", diff)
 	}

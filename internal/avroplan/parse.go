@@ -29,6 +29,22 @@ func ParseWriter(text string, references ...*Schema) (*Schema, error) {
 	return parse(text, references, true)
 }
 
+// ParseAfter reads text with parse, which is [Parse] or [ParseWriter], after the
+// texts of references in the order of their dependencies. Named returns the name
+// of one reference, which an error about its text shows, and that text.
+func ParseAfter[R any](parse func(string, ...*Schema) (*Schema, error), text string, references []R, named func(R) (name, text string)) (*Schema, error) {
+	known := make([]*Schema, 0, len(references))
+	for _, reference := range references {
+		name, referenced := named(reference)
+		s, err := parse(referenced, known...)
+		if err != nil {
+			return nil, fmt.Errorf("invalid Avro reference schema %s: %w", name, err)
+		}
+		known = append(known, s)
+	}
+	return parse(text, known...)
+}
+
 func parse(text string, references []*Schema, lenient bool) (*Schema, error) {
 	value, err := parseJSON(text, lenient)
 	if err != nil {

@@ -269,6 +269,8 @@ func (r *Registry) deleteSubject(subject string, permanent bool) (int, any) {
 	numbers := []int{}
 	for _, v := range r.subjects[subject] {
 		switch {
+		case len(r.referrers(subject, v.number)) > 0:
+			return refusal(42206, "One or more references exist to the schema")
 		case permanent && !v.deleted:
 			return refusal(40405, "Subject '%s' was not deleted first before being permanently deleted", subject)
 		case permanent || !v.deleted:
