@@ -30,8 +30,7 @@ type knot struct {
 var knots = []knot{
 	{"columnar", "aggregate aggregate_decimal aggregate_extreme built_topology " +
 		"group_plan group_snapshot group_state grouping " +
-		"join_keys join_output join_side join_snapshot " +
-		"op_group_by op_join op_with_columns operator partition run state_layout topology topology_columns " +
+		"op_group_by op_with_columns operator partition run state_layout topology topology_columns " +
 		"bridge_json json_infer json_schema",
 		"rooms that still share a package"},
 	{"internal/jsonrows", "decode nested", "recursive descent over the values of a document"},

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/eventtime"
 	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
@@ -88,7 +89,7 @@ func (s *timeState) add(ids []uint32, times []int64, nulls arrays.Validity, firs
 func (s *timeState) build(mem memory.Allocator, dt arrow.DataType, groups []uint32) (arrow.Array, error) {
 	column := arrays.Words{Kind: arrays.IntKind, Values: arrays.Resized(&s.scratch, len(groups))}
 	for i, group := range groups {
-		if column.Values[i] = orderedUint(int64(*s.Word(group, 0))); column.Values[i] == noTime {
+		if column.Values[i] = orderedUint(int64(*s.Word(group, 0))); column.Values[i] == eventtime.None {
 			column.SetNull(i)
 		}
 	}

@@ -252,7 +252,7 @@ func (b *BuiltTopology) SnapshotPartition(partition int) (map[string][]byte, err
 	for i, instance := range p.nodes {
 		switch {
 		case instance.state != nil:
-			snapshot, err := instance.state.snapshot()
+			snapshot, err := instance.state.Snapshot()
 			if err != nil {
 				return nil, &NodeError{Node: b.nodes[i].name, Partition: partition, Cause: err}
 			}

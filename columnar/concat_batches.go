@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
@@ -33,26 +32,10 @@ func concatBatches(mem memory.Allocator, batches []arrow.RecordBatch) (arrow.Rec
 	}
 	defer release()
 	schema := batches[0].Schema()
-	rows := int64(0)
 	for i, batch := range batches {
 		if batch.Schema() != schema && !batch.Schema().Equal(schema) {
 			return nil, &SchemaMismatchError{Index: i, Want: schema, Got: batch.Schema()}
 		}
-		rows += batch.NumRows()
 	}
-	columns := make([]arrow.Array, 0, schema.NumFields())
-	defer func() { arrays.Release(columns) }()
-	parts := make([]arrow.ArrayData, len(batches))
-	for i := range schema.NumFields() {
-		for j, batch := range batches {
-			parts[j] = batch.Column(i).Data()
-		}
-		data, err := arrays.Concat(mem, parts)
-		if err != nil {
-			return nil, fmt.Errorf("cannot concatenate Arrow batches: column %q: %w", schema.Field(i).Name, err)
-		}
-		columns = append(columns, array.MakeFromData(data))
-		data.Release()
-	}
-	return array.NewRecordBatch(schema, columns, rows), nil
+	return arrays.ConcatBatches(mem, batches)
 }

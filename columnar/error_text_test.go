@@ -41,7 +41,7 @@ func TestErrorTextsHaveTheirPrefixOnce(t *testing.T) {
 		"missing snapshot": {&MissingSnapshotError{Epoch: NoEpoch, Cause: errPrefixed}, "no complete cut has a snapshot of every partition: "},
 		"rollback":         {&RollbackError{Partitions: []int{1}, Cause: errPrefixed}, "cannot take the round back in partitions [1]: "},
 		"replay":           {&ReplayError{Partition: 1, Cause: errPrefixed}, "cannot repeat the history of partition 1: "},
-		"one in another":   {&NodeError{Node: "n", Partition: -1, Cause: onSide(1, &ColumnError{Column: "c", Row: -1, Cause: errPrefixed})}, "node `n`: right side: column `c`: "},
+		"one in another":   {&NodeError{Node: "n", Partition: -1, Cause: &ColumnError{Column: "c", Row: -1, Cause: errPrefixed}}, "node `n`: column `c`: "},
 		"what was done":    {textPrefix.Wrap(errPrefixed, "polling %q", "in"), `polling "in": `},
 	}
 	for name, test := range tests {

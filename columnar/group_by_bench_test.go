@@ -79,10 +79,10 @@ func BenchmarkGroupBy(b *testing.B) {
 					b.Fatal(err)
 				}
 				g, _ := operator.groupBy()
-				if _, err := g.process(allKeys(groups)); err != nil {
+				if _, err := g.Process(allKeys(groups)); err != nil {
 					b.Fatal(err)
 				}
-				g.commit()
+				g.Commit()
 				r := rand.New(rand.NewPCG(1, 2))
 				var batches []arrow.RecordBatch
 				for range 8 {
@@ -98,7 +98,7 @@ func BenchmarkGroupBy(b *testing.B) {
 					if err := run(g, batches[i%len(batches)]); err != nil {
 						b.Fatal(err)
 					}
-					g.commit()
+					g.Commit()
 					i++
 				}
 				reportRows(b, benchRows)
@@ -108,7 +108,7 @@ func BenchmarkGroupBy(b *testing.B) {
 }
 
 func processAndRelease(g *groupKernel, batch arrow.RecordBatch) error {
-	result, err := g.process(batch)
+	result, err := g.Process(batch)
 	if err == nil {
 		result.Release()
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/eventtime"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -79,7 +80,7 @@ func (p *groupPlan) findTime(spec *groupSpec) error {
 		return nil
 	}
 	column := namedcols.First(p.schema, spec.timeColumn)
-	if column >= 0 && isEventTime(p.schema.Field(column).Type) {
+	if column >= 0 && eventtime.Holds(p.schema.Field(column).Type) {
 		p.time = column
 		return nil
 	}
@@ -149,12 +150,12 @@ func (in *groupInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *
 	}
 	column := batch.Column(plan.time)
 	if windowed {
-		if err := requireEventTimes(column); err != nil {
+		if err := eventtime.Require(column); err != nil {
 			return namedcols.Failure(batch.ColumnName(plan.time), err)
 		}
 	}
 	var err error
-	if in.times, err = eventTimes(column, scratch); err != nil {
+	if in.times, err = eventtime.Millis(column, scratch); err != nil {
 		return namedcols.Failure(batch.ColumnName(plan.time), err)
 	}
 	in.noTime = arrays.ValidityOf(column)

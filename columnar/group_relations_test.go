@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/eventtime"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 )
 
 // groupModel is a windowed group-by on maps: sum, count and latest time per
@@ -120,34 +122,34 @@ func TestGroupByAgreesWithAModel(t *testing.T) {
 				Window: window * time.Millisecond, Grace: grace * time.Millisecond,
 			}))
 			g, _ := operator.groupBy()
-			model := &groupModel{window: window, grace: grace, groups: map[string][3]int64{}, starts: map[string]int64{}, streamTime: noTime}
+			model := &groupModel{window: window, grace: grace, groups: map[string][3]int64{}, starts: map[string]int64{}, streamTime: eventtime.None}
 			committed, clock := model.clone(), int64(0)
 			for step := range 60 {
 				switch r.IntN(6) {
 				case 0:
-					g.commit()
+					g.Commit()
 					committed = model.clone()
 				case 1:
-					if err := g.rollback(); err != nil {
+					if err := g.Rollback(); err != nil {
 						t.Fatal(err)
 					}
 					model = committed.clone()
 				case 2:
-					snapshot := must[[]byte](t)(g.snapshot())
+					snapshot := must[[]byte](t)(g.Snapshot())
 					fresh := r.IntN(2) == 0
 					if fresh {
 						g, _ = operator.fresh().groupBy()
 					}
-					if err := g.restore(snapshot); err != nil {
+					if err := g.Restore(snapshot); err != nil {
 						t.Fatal(err)
 					}
 					if fresh || r.IntN(2) == 0 {
-						g.commit()
+						g.Commit()
 						committed = model.clone()
 					}
 				default:
 					rows := randomRows(r, &clock)
-					result, err := g.process(arrowtest.JSONBatch(t, mem, eventSchema, jsonRows(rows)...))
+					result, err := g.Process(arrowtest.JSONBatch(t, mem, eventSchema, jsonRows(rows)...))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -177,14 +179,14 @@ func TestGroupsAreCompacted(t *testing.T) {
 			Keys: []string{"user"}, Aggregations: totals(), Emit: emit, Window: 10 * time.Millisecond,
 		}))
 		g, _ := operator.groupBy()
-		model := &groupModel{window: 10, groups: map[string][3]int64{}, starts: map[string]int64{}, streamTime: noTime}
+		model := &groupModel{window: 10, groups: map[string][3]int64{}, starts: map[string]int64{}, streamTime: eventtime.None}
 		for round := range int64(12) {
 			var rows []modelRow
 			for i := range int64(300) {
 				rows = append(rows, modelRow{user: fmt.Sprintf("u%d", i), amount: i, time: round * 10})
 			}
 			rows = append(rows, modelRow{user: "u7", amount: 1, time: round*10 + 5})
-			result, err := g.process(arrowtest.JSONBatch(t, mem, eventSchema, jsonRows(rows)...))
+			result, err := g.Process(arrowtest.JSONBatch(t, mem, eventSchema, jsonRows(rows)...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -193,18 +195,18 @@ func TestGroupsAreCompacted(t *testing.T) {
 			}
 			result.Release()
 			if round%3 == 1 {
-				if err := g.rollback(); err != nil {
+				if err := g.Rollback(); err != nil {
 					t.Fatal(err)
 				}
-				result, err := g.process(arrowtest.JSONBatch(t, mem, eventSchema, jsonRows(rows)...))
+				result, err := g.Process(arrowtest.JSONBatch(t, mem, eventSchema, jsonRows(rows)...))
 				if err != nil {
 					t.Fatal(err)
 				}
 				result.Release()
 			}
-			g.commit()
+			g.Commit()
 		}
-		if held := g.state.table.Groups; held > 2*minCompaction {
+		if held := g.state.table.Groups; held > 2*keytable.MinCompaction {
 			t.Errorf("emission %d: %d groups are held, want the closed ones gone", emit, held)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/keytable"
@@ -32,17 +33,7 @@ import (
 // A block is a uint64 length and as many bytes. Numbers are big-endian.
 const groupSnapshotVersion = 2
 
-// StateLayoutError says that a snapshot was taken by an operator of another
-// configuration.
-type StateLayoutError struct {
-	Saved, Want string // layouts, in words
-}
-
-func (e *StateLayoutError) Error() string {
-	return fmt.Sprintf("state was saved by %s, and this is %s", e.Saved, e.Want)
-}
-
-func (g *groupKernel) snapshot() ([]byte, error) {
+func (g *groupKernel) Snapshot() ([]byte, error) {
 	s := g.state
 	groups := s.live()
 	var w statebytes.Writer
@@ -91,7 +82,7 @@ func (s *groupState) encodedSize(groups []uint32) int {
 	return size
 }
 
-func (g *groupKernel) restore(snapshot []byte) error {
+func (g *groupKernel) Restore(snapshot []byte) error {
 	state, err := g.readSnapshot(snapshot)
 	if err != nil {
 		return fmt.Errorf("cannot restore groupBy state: %w", err)
@@ -189,10 +180,14 @@ func (s *groupState) finishRestore(groups int) error {
 		return err
 	}
 	s.reopen()
-	s.compactAt = max(minCompaction, groups*2)
+	s.compactAt = max(keytable.MinCompaction, groups*2)
 	s.mark()
 	return nil
 }
+
+// stateMemory is where state keeps Arrow data: memory of Go, which needs no
+// release, whatever the topology allocates from.
+var stateMemory = memory.NewGoAllocator()
 
 // encodeSchema returns a schema as an Arrow IPC stream with an empty batch; nil
 // is empty.

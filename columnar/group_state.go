@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/eventtime"
 	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -66,11 +67,8 @@ type groupMark struct {
 	late       int64
 }
 
-// minCompaction is the least number of groups that are compacted.
-const minCompaction = 1024
-
 func newGroupState(spec *groupSpec) *groupState {
-	s := &groupState{spec: spec, streamTime: noTime, compactAt: minCompaction}
+	s := &groupState{spec: spec, streamTime: eventtime.None, compactAt: keytable.MinCompaction}
 	s.reset()
 	s.mark()
 	return s
@@ -299,7 +297,7 @@ func (s *groupState) compact() {
 		}
 		s.reopen()
 	}
-	s.compactAt = max(minCompaction, len(groups)*2)
+	s.compactAt = max(keytable.MinCompaction, len(groups)*2)
 }
 
 // reopen notes the groups of open windows anew.

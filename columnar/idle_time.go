@@ -5,6 +5,8 @@ package columnar
 import (
 	"context"
 	"time"
+
+	"github.com/krabka-io/krabka-streams-go/internal/eventtime"
 )
 
 // advanceIdle moves the stream time of partitions that the polls so far have
@@ -51,14 +53,14 @@ func (r *GroupRunner) idleTime(p *logicalPartition) (to int64, ok bool) {
 	}
 	if !clock.known {
 		clock.from, clock.known = r.topology.streamTime(p.number), true
-		if clock.from == noTime && clock.come {
+		if clock.from == eventtime.None && clock.come {
 			clock.from = clock.latest
 		}
 	}
-	if clock.from == noTime {
+	if clock.from == eventtime.None {
 		return 0, false
 	}
-	to = plusMillis(clock.from, silent.Milliseconds())
+	to = eventtime.Plus(clock.from, silent.Milliseconds())
 	return to, r.topology.awaitsTime(p.number, to)
 }
 
@@ -83,13 +85,13 @@ func (r *GroupRunner) readToTheEnd(ctx context.Context, p *logicalPartition) boo
 }
 
 // streamTime returns the latest event time that the windows and joins of a
-// logical partition have seen, or noTime.
+// logical partition have seen, or eventtime.None.
 func (b *BuiltTopology) streamTime(partition int) int64 {
-	latest := int64(noTime)
+	latest := int64(eventtime.None)
 	b.eachInstance(partition, func(instance *instance) {
 		switch {
 		case instance.join != nil:
-			latest = max(latest, instance.join.sides[0].time, instance.join.sides[1].time)
+			latest = max(latest, instance.join.StreamTime())
 		case instance.operator != nil && instance.operator.dropsLateRows():
 			g, _ := instance.operator.groupBy()
 			latest = max(latest, g.state.streamTime)

@@ -30,7 +30,7 @@ type whereFilter struct {
 	predicate *expr.Program
 }
 
-func (f *whereFilter) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+func (f *whereFilter) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	rows, err := f.predicate.True(f.mem, batch)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ type rowFilter struct {
 	rows      []int32 // scratch
 }
 
-func (f *rowFilter) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+func (f *rowFilter) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	rows := f.rows[:0]
 	for row := range int(batch.NumRows()) {
 		if f.predicate(batch, row) {

@@ -44,7 +44,7 @@ func newGroupKernel(mem memory.Allocator, spec *groupSpec) *groupKernel {
 	return &groupKernel{mem: mem, spec: spec, state: newGroupState(spec)}
 }
 
-func (g *groupKernel) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+func (g *groupKernel) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	if err := g.bind(batch.Schema()); err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (g *groupKernel) emit(groups []uint32) (arrow.RecordBatch, error) {
 
 // advance moves stream time and emits the windows that this closes, if closed
 // windows are emitted.
-func (g *groupKernel) advance(timestamp int64) (arrow.RecordBatch, error) {
+func (g *groupKernel) Advance(timestamp int64) (arrow.RecordBatch, error) {
 	if !g.spec.windowed || timestamp <= g.state.streamTime {
 		return nil, nil
 	}
@@ -298,14 +298,14 @@ func (g *groupKernel) advance(timestamp int64) (arrow.RecordBatch, error) {
 	return g.emit(groups)
 }
 
-func (g *groupKernel) begin() error { return nil }
+func (g *groupKernel) Begin() error { return nil }
 
-func (g *groupKernel) commit() {
+func (g *groupKernel) Commit() {
 	g.former = nil
 	g.state.commit()
 }
 
-func (g *groupKernel) rollback() error {
+func (g *groupKernel) Rollback() error {
 	if g.lateRows != nil {
 		g.takeLateRows().Release()
 	}

@@ -31,7 +31,7 @@ type projection struct {
 	columns        []int
 }
 
-func (p *projection) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+func (p *projection) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	if err := p.bind(batch.Schema()); err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ type derivation struct {
 	target *arrow.Schema
 }
 
-func (d *derivation) process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+func (d *derivation) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	fields, derived := make([]arrow.Field, 0, d.columns), make([]arrow.Array, 0, d.columns)
 	defer func() { arrays.Release(derived) }()
 	for i := range d.columns {

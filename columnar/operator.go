@@ -10,31 +10,31 @@ import (
 
 // kernel is the work of an operator: one batch in, one batch out.
 type kernel interface {
-	// process returns a batch that the caller owns. It does not release its
+	// Process returns a batch that the caller owns. It does not release its
 	// input and may return another reference to it.
-	process(batch arrow.RecordBatch) (arrow.RecordBatch, error)
+	Process(batch arrow.RecordBatch) (arrow.RecordBatch, error)
 }
 
 // keeper is state of one node in one logical partition. Changes stay pending
-// until commit or rollback.
+// until Commit or Rollback.
 type keeper interface {
-	// begin is called before changes are made.
-	begin() error
-	// commit makes the pending changes permanent.
-	commit()
-	// rollback takes all pending changes back.
-	rollback() error
-	snapshot() ([]byte, error)
-	// restore replaces the state. It is a pending change like any other, and
+	// Begin is called before changes are made.
+	Begin() error
+	// Commit makes the pending changes permanent.
+	Commit()
+	// Rollback takes all pending changes back.
+	Rollback() error
+	Snapshot() ([]byte, error)
+	// Restore replaces the state. It is a pending change like any other, and
 	// changes nothing when it fails.
-	restore(snapshot []byte) error
+	Restore(snapshot []byte) error
 }
 
 // timeKernel is a kernel that has results to give when time advances without
 // records. A nil batch means that there are none.
 type timeKernel interface {
 	kernel
-	advance(timestamp int64) (arrow.RecordBatch, error)
+	Advance(timestamp int64) (arrow.RecordBatch, error)
 }
 
 // BuiltinOp is an operator of this package: a [StatefulProcessor] that
@@ -104,7 +104,7 @@ func (o *BuiltinOp) Process(ctx *Context, batch arrow.RecordBatch) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	result, err := atomically(o.keeper(), func() (arrow.RecordBatch, error) { return o.kernel.process(batch) })
+	result, err := atomically(o.keeper(), func() (arrow.RecordBatch, error) { return o.kernel.Process(batch) })
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (o *BuiltinOp) AdvanceTime(ctx *Context, timestamp int64) error {
 	if !ok {
 		return nil
 	}
-	result, err := atomically(o.keeper(), func() (arrow.RecordBatch, error) { return timed.advance(timestamp) })
+	result, err := atomically(o.keeper(), func() (arrow.RecordBatch, error) { return timed.Advance(timestamp) })
 	if err != nil {
 		return err
 	}
@@ -144,14 +144,14 @@ func atomically[T any](state keeper, change func() (T, error)) (T, error) {
 		return change()
 	}
 	var none T
-	if err := state.begin(); err != nil {
+	if err := state.Begin(); err != nil {
 		return none, err
 	}
 	result, err := change()
 	if err != nil {
-		return none, errors.Join(err, state.rollback())
+		return none, errors.Join(err, state.Rollback())
 	}
-	state.commit()
+	state.Commit()
 	return result, nil
 }
 
@@ -162,7 +162,7 @@ func (o *BuiltinOp) Snapshot() ([]byte, error) {
 		return nil, err
 	}
 	if state := o.keeper(); state != nil {
-		return state.snapshot()
+		return state.Snapshot()
 	}
 	return nil, nil
 }
@@ -181,6 +181,6 @@ func (o *BuiltinOp) Restore(snapshot []byte) error {
 		}
 		return nil
 	}
-	_, err := atomically(state, func() (struct{}, error) { return struct{}{}, state.restore(snapshot) })
+	_, err := atomically(state, func() (struct{}, error) { return struct{}{}, state.Restore(snapshot) })
 	return err
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/joining"
 )
 
 // BenchmarkFilter keeps each third row. The naive twin boxes each cell.
@@ -28,7 +29,7 @@ func BenchmarkFilter(b *testing.B) {
 		filter := FilterWhere(memory.DefaultAllocator, Column("amount").Mod(int64(3)).Equal(int64(0)))
 		b.ReportAllocs()
 		for b.Loop() {
-			result, err := filter.kernel.process(batch)
+			result, err := filter.kernel.Process(batch)
 			if err != nil || result.NumRows() != kept {
 				b.Fatalf("%v rows, %v; want %d", result.NumRows(), err, kept)
 			}
@@ -73,17 +74,17 @@ func BenchmarkJoin(b *testing.B) {
 	b.Run("columns", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			join := newJoinState(Join{LeftKey: "key", RightKey: "key", Window: window}, memory.DefaultAllocator)
-			results, err := join.process([]flow{{batch: left}}, []flow{{batch: right}})
+			join := joining.New(joining.Spec{LeftKey: "key", RightKey: "key", Window: window}, memory.DefaultAllocator)
+			results, err := join.Process([]arrow.RecordBatch{left}, []arrow.RecordBatch{right})
 			if err != nil {
 				b.Fatal(err)
 			}
-			join.commit()
+			join.Commit()
 			pairs = 0
 			for _, result := range results {
 				pairs += int(result.NumRows())
 			}
-			releaseBatches(results)
+			arrays.Release(results)
 		}
 		reportRows(b, 2*rows)
 	})
@@ -145,7 +146,7 @@ func heldGroups(b *testing.B, groups int, key string, aggregations ...Aggregatio
 	if err := processAndRelease(g, batch); err != nil {
 		b.Fatal(err)
 	}
-	g.commit()
+	g.Commit()
 	return g
 }
 
@@ -167,7 +168,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	} {
 		for _, groups := range []int{100_000, 1_000_000} {
 			g := heldGroups(b, groups, state.key, state.aggregations...)
-			snapshot, err := g.snapshot()
+			snapshot, err := g.Snapshot()
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -183,10 +184,10 @@ func BenchmarkSnapshot(b *testing.B) {
 					reportGroups(b, groups)
 				})
 			}
-			run("save", len(snapshot), func() error { _, err := g.snapshot(); return err })
+			run("save", len(snapshot), func() error { _, err := g.Snapshot(); return err })
 			run("restore", len(snapshot), func() error {
-				err := g.restore(snapshot)
-				g.commit()
+				err := g.Restore(snapshot)
+				g.Commit()
 				return err
 			})
 		}
@@ -231,23 +232,23 @@ func BenchmarkRollback(b *testing.B) {
 		batch := benchBatch(rand.New(rand.NewPCG(1, 2)), rows, groups, 0)
 		b.Run(fmt.Sprintf("columns/groups=%d", groups), func(b *testing.B) {
 			g := heldGroups(b, groups, "key", benchSum)
-			before, err := g.snapshot()
+			before, err := g.Snapshot()
 			if err != nil {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := g.begin(); err != nil {
+				if err := g.Begin(); err != nil {
 					b.Fatal(err)
 				}
 				if err := processAndRelease(g, batch); err != nil {
 					b.Fatal(err)
 				}
-				if err := g.rollback(); err != nil {
+				if err := g.Rollback(); err != nil {
 					b.Fatal(err)
 				}
 			}
-			if after, err := g.snapshot(); err != nil || string(after) != string(before) {
+			if after, err := g.Snapshot(); err != nil || string(after) != string(before) {
 				b.Fatalf("the state is not what it was: %v", err)
 			}
 			reportRows(b, rows)

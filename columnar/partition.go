@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/joining"
 )
 
 // partitionState is what a topology holds for one logical partition.
@@ -30,7 +32,7 @@ type partitionState struct {
 type instance struct {
 	operator  *BuiltinOp
 	processor Processor
-	join      *joinState
+	join      *joining.State
 	state     keeper // nil for a node without state
 }
 
@@ -56,7 +58,7 @@ func newInstance(n *node, mem memory.Allocator) instance {
 	case processorNode:
 		return instanceOf(n.newProcessor())
 	case joinNode:
-		join := newJoinState(n.join, mem)
+		join := joining.New(n.join.spec(), mem)
 		return instance{join: join, state: join}
 	default:
 		return instance{}
@@ -68,10 +70,10 @@ func newInstance(n *node, mem memory.Allocator) instance {
 func (i instance) restore(snapshot []byte) error {
 	switch {
 	case i.state != nil:
-		if err := i.state.begin(); err != nil {
+		if err := i.state.Begin(); err != nil {
 			return err
 		}
-		return i.state.restore(snapshot)
+		return i.state.Restore(snapshot)
 	case i.operator != nil:
 		return i.operator.Restore(snapshot)
 	default:
@@ -82,7 +84,7 @@ func (i instance) restore(snapshot []byte) error {
 func (p *partitionState) commit() {
 	for _, n := range p.nodes {
 		if n.state != nil {
-			n.state.commit()
+			n.state.Commit()
 		}
 	}
 	p.pending = false
@@ -93,7 +95,7 @@ func (p *partitionState) rollback() error {
 	var failed error
 	for _, n := range p.nodes {
 		if n.state != nil {
-			failed = errors.Join(failed, n.state.rollback())
+			failed = errors.Join(failed, n.state.Rollback())
 		}
 	}
 	p.pending = false
@@ -126,7 +128,7 @@ func instanceOf(processor Processor) instance {
 	return instance{processor: processor, state: &processorState{processor: stateful, reversible: reversible}}
 }
 
-func (s *processorState) begin() error {
+func (s *processorState) Begin() error {
 	if s.reversible != nil {
 		return nil
 	}
@@ -145,14 +147,14 @@ func (s *processorState) take() error {
 	return nil
 }
 
-func (s *processorState) commit() {
+func (s *processorState) Commit() {
 	s.saved, s.taken = nil, false
 	if s.reversible != nil {
 		s.reversible.Commit()
 	}
 }
 
-func (s *processorState) rollback() error {
+func (s *processorState) Rollback() error {
 	switch {
 	case s.taken:
 		if err := s.processor.Restore(s.saved); err != nil {
@@ -167,9 +169,9 @@ func (s *processorState) rollback() error {
 	}
 }
 
-func (s *processorState) snapshot() ([]byte, error) { return s.processor.Snapshot() }
+func (s *processorState) Snapshot() ([]byte, error) { return s.processor.Snapshot() }
 
-func (s *processorState) restore(snapshot []byte) error {
+func (s *processorState) Restore(snapshot []byte) error {
 	if err := s.take(); err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (r *run) process(i int, n *node) error {
 	instance := &r.state.nodes[i]
 	inputs := r.outputs[n.parents[0]]
 	if instance.state != nil && (len(inputs) > 0 || r.advance != nil) {
-		if err := instance.state.begin(); err != nil {
+		if err := instance.state.Begin(); err != nil {
 			return r.failure(n, "", err)
 		}
 	}
@@ -138,7 +138,7 @@ func (r *run) processBatch(i int, instance *instance, in flow) error {
 		if r.topology.lateReader[i] {
 			defer r.takeLateRows(i, instance.operator, in.topic)
 		}
-		result, err := instance.operator.kernel.process(in.batch)
+		result, err := instance.operator.kernel.Process(in.batch)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (r *run) advanceTime(i int, instance *instance) error {
 		if !ok {
 			return nil
 		}
-		result, err := timed.advance(*r.advance)
+		result, err := timed.Advance(*r.advance)
 		if err != nil || result == nil {
 			return err
 		}
@@ -216,15 +216,13 @@ func (r *run) merge(i int, n *node) error {
 		r.emit(i, inputs[0].batch, inputs[0].topic)
 		return nil
 	}
-	batches := make([]arrow.RecordBatch, len(inputs))
 	topic := inputs[0].topic
-	for j, in := range inputs {
-		batches[j] = in.batch
+	for _, in := range inputs {
 		if in.topic != topic {
 			topic = ""
 		}
 	}
-	merged, err := concatBatches(r.topology.mem, batches)
+	merged, err := concatBatches(r.topology.mem, batchesOf(inputs))
 	if err != nil {
 		return r.failure(n, topic, err)
 	}
@@ -232,16 +230,24 @@ func (r *run) merge(i int, n *node) error {
 	return nil
 }
 
+func batchesOf(flows []flow) []arrow.RecordBatch {
+	batches := make([]arrow.RecordBatch, len(flows))
+	for i, f := range flows {
+		batches[i] = f.batch
+	}
+	return batches
+}
+
 func (r *run) join(i int, n *node) error {
 	join := r.state.nodes[i].join
 	if r.advance != nil {
-		join.advance(*r.advance)
+		join.Advance(*r.advance)
 	}
 	left, right := r.outputs[n.parents[0]], r.outputs[n.parents[1]]
 	if len(left) == 0 && len(right) == 0 {
 		return nil
 	}
-	joined, err := join.process(left, right)
+	joined, err := join.Process(batchesOf(left), batchesOf(right))
 	if err != nil {
 		return r.failure(n, "", err)
 	}

@@ -29,7 +29,7 @@ func (b *BuiltTopology) stateNodes() []stateNode {
 		case operatorNode:
 			layout = n.operator.layout
 		case joinNode:
-			layout = n.join.layout()
+			layout = n.join.spec().Layout()
 		case processorNode:
 			layout = b.processorLayout(i)
 		}

@@ -9,3 +9,9 @@ import "github.com/krabka-io/krabka-streams-go/internal/keytable"
 //
 //	Limit int // in groups, or in rows of one side of a join
 type StateLimitError = keytable.StateLimitError
+
+// StateLayoutError says that a snapshot was taken by an operator of another
+// configuration. Its fields are
+//
+//	Saved, Want string // layouts, in words
+type StateLayoutError = keytable.StateLayoutError

@@ -8,9 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-
-	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -24,9 +21,6 @@ const (
 	// closed the window when the row came.
 	StreamTimeColumn = "__stream_time"
 )
-
-// noTime is the stream time before the first row.
-const noTime = math.MinInt64
 
 // windowing is how rows are put into tumbling windows. Windows start at
 // multiples of size, before the epoch as well.
@@ -97,58 +91,4 @@ func (w windowing) assign(starts, timestamps []int64, streamTime int64, late []i
 		starts[row] = start
 	}
 	return streamTime, late, nil
-}
-
-// requireEventTimes makes a null timestamp an error.
-func requireEventTimes(arr arrow.Array) error {
-	if arr.NullN() > 0 {
-		for row := range arr.Len() {
-			if arr.IsNull(row) {
-				return namedcols.AtRow(row, fmt.Errorf("event timestamp is null at row %d", row))
-			}
-		}
-	}
-	return nil
-}
-
-// eventTimes returns the timestamps of a column in milliseconds: an Int64
-// column as it is, or a Timestamp column in its unit. scratch is used where the
-// unit differs. Null rows have no defined timestamp.
-func eventTimes(arr arrow.Array, scratch *[]int64) ([]int64, error) {
-	times := arrays.FixedValues[int64](arr)
-	dt, ok := arr.DataType().(*arrow.TimestampType)
-	if !ok || dt.Unit == arrow.Millisecond {
-		return times, nil
-	}
-	millis, nulls := arrays.Resized(scratch, len(times)), arrays.ValidityOf(arr)
-	switch dt.Unit {
-	case arrow.Second:
-		for row, seconds := range times {
-			if millis[row] = seconds * 1000; millis[row]/1000 != seconds && !nulls.IsNull(row) {
-				return nil, namedcols.AtRow(row, fmt.Errorf("timestamp of %d seconds is out of range", seconds))
-			}
-		}
-	case arrow.Microsecond:
-		for row, micros := range times {
-			millis[row] = floorDivide(micros, 1000)
-		}
-	default:
-		for row, nanos := range times {
-			millis[row] = floorDivide(nanos, 1_000_000)
-		}
-	}
-	return millis, nil
-}
-
-func floorDivide(value, divisor int64) int64 {
-	quotient := value / divisor
-	if value%divisor < 0 {
-		quotient--
-	}
-	return quotient
-}
-
-// isEventTime reports whether a column of that type can hold event time.
-func isEventTime(dt arrow.DataType) bool {
-	return dt.ID() == arrow.INT64 || dt.ID() == arrow.TIMESTAMP
 }

@@ -42,6 +42,30 @@ func Concat(mem memory.Allocator, arrays []arrow.ArrayData) (arrow.ArrayData, er
 	return concatParts(mem, parts)
 }
 
+// ConcatBatches joins at least one batch of equal columns, in order. The result has
+// the schema object of the first batch and belongs to the caller.
+func ConcatBatches(mem memory.Allocator, batches []arrow.RecordBatch) (arrow.RecordBatch, error) {
+	schema, rows := batches[0].Schema(), int64(0)
+	for _, batch := range batches {
+		rows += batch.NumRows()
+	}
+	columns := make([]arrow.Array, 0, schema.NumFields())
+	defer func() { Release(columns) }()
+	parts := make([]arrow.ArrayData, len(batches))
+	for i := range schema.NumFields() {
+		for j, batch := range batches {
+			parts[j] = batch.Column(i).Data()
+		}
+		data, err := Concat(mem, parts)
+		if err != nil {
+			return nil, fmt.Errorf("cannot concatenate Arrow batches: column %q: %w", schema.Field(i).Name, err)
+		}
+		columns = append(columns, array.MakeFromData(data))
+		data.Release()
+	}
+	return array.NewRecordBatch(schema, columns, rows), nil
+}
+
 func concatParts(mem memory.Allocator, parts []part) (arrow.ArrayData, error) {
 	count := 0
 	for _, p := range parts {

@@ -3,8 +3,8 @@
 // Package arrays reads, builds, joins and takes rows of Arrow arrays, for every
 // Arrow type.
 //
-//   - [Gather], [GatherBatch] and [Selection] take rows; [Concat] joins arrays;
-//     [Nulls] and [EmptyData] make trivial ones.
+//   - [Gather], [GatherBatch] and [Selection] take rows; [Concat] and [ConcatBatches]
+//     join; [Nulls] and [EmptyData] make trivial ones.
 //   - [Kind], [ReadWords], [ReadBytes] and [Validity] read columns in the form in
 //     which operators compute: one form for all types of a kind.
 //   - [Words], [Build] and [BuildBytes] make columns from that form.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package joining
 
 import (
 	"fmt"
@@ -9,10 +9,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/eventtime"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
+
+type modelRow struct {
+	user         string
+	amount, time int64
+}
 
 // joinModel is a join in nested loops over everything that has come.
 type joinModel struct {
@@ -74,29 +84,26 @@ func joinJSON(rows []modelRow) []string {
 	return texts
 }
 
-func joinedPairs(t *testing.T, join *joinState, batches [2][]modelRow) []string {
+func joinedPairs(t *testing.T, join *State, batches [2][]modelRow) []string {
 	t.Helper()
-	var flows [2][]flow
+	var sides [2][]arrow.RecordBatch
 	for side, rows := range batches {
 		if len(rows) > 0 {
-			flows[side] = []flow{{batch: arrowtest.JSONBatch(t, newAllocator(t), eventSchema, joinJSON(rows)...)}}
+			sides[side] = []arrow.RecordBatch{arrowtest.JSONBatch(t, arrowtest.NewAllocator(t), eventSchema, joinJSON(rows)...)}
 		}
 	}
-	results, err := join.process(flows[0], flows[1])
+	results, err := join.Process(sides[0], sides[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer releaseBatches(results)
+	defer arrays.Release(results)
 	var pairs []string
 	for _, result := range results {
-		narrow, err := (&projection{names: []string{"left_user", "left_amount", "right_user", "right_amount"}}).process(result)
-		if err != nil {
-			t.Fatal(err)
+		users := [2]arrow.Array{namedcols.Column(result, "left_user"), namedcols.Column(result, "right_user")}
+		amounts := [2]arrow.Array{namedcols.Column(result, "left_amount"), namedcols.Column(result, "right_amount")}
+		for row := range int(result.NumRows()) {
+			pairs = append(pairs, fmt.Sprintf("%s %s %s %s", users[0].ValueStr(row), amounts[0].ValueStr(row), users[1].ValueStr(row), amounts[1].ValueStr(row)))
 		}
-		payload := PayloadBatch(narrow)
-		pairs = append(pairs, arrowtest.Rows(payload)...)
-		payload.Release()
-		narrow.Release()
 	}
 	return pairs
 }
@@ -108,33 +115,33 @@ func TestJoinAgreesWithAModel(t *testing.T) {
 	for _, disorder := range []int64{0, 15} {
 		for range 20 {
 			window := r.Int64N(12)
-			spec := Join{LeftKey: "user", RightKey: "user", Window: time.Duration(window) * time.Millisecond}
-			mem := newAllocator(t)
-			join := newJoinState(spec, mem)
-			model := &joinModel{window: window, times: [2]int64{noTime, noTime}}
+			spec := Spec{LeftKey: "user", RightKey: "user", Window: time.Duration(window) * time.Millisecond}
+			mem := arrowtest.NewAllocator(t)
+			join := New(spec, mem)
+			model := &joinModel{window: window, times: [2]int64{eventtime.None, eventtime.None}}
 			committed := model.clone()
 			var clocks [2]int64
 			for step := range 60 {
 				switch r.IntN(7) {
 				case 0, 1:
-					join.commit()
+					join.Commit()
 					committed = model.clone()
 				case 2:
-					if err := join.rollback(); err != nil {
+					if err := join.Rollback(); err != nil {
 						t.Fatal(err)
 					}
 					model = committed.clone()
 				case 3:
-					snapshot := must[[]byte](t)(join.snapshot())
+					snapshot := must[[]byte](t)(join.Snapshot())
 					fresh := r.IntN(2) == 0
 					if fresh {
-						join = newJoinState(spec, mem)
+						join = New(spec, mem)
 					}
-					if err := join.restore(snapshot); err != nil {
+					if err := join.Restore(snapshot); err != nil {
 						t.Fatal(err)
 					}
 					if fresh || r.IntN(2) == 0 {
-						join.commit()
+						join.Commit()
 						committed = model.clone()
 					}
 				default:
@@ -176,7 +183,7 @@ func TestJoinOfRowsInOrderIsComplete(t *testing.T) {
 	}
 	for _, most := range []int{1, 7, 1000} {
 		for range 4 {
-			join := newJoinState(Join{LeftKey: "user", RightKey: "user", Window: window * time.Millisecond}, newAllocator(t))
+			join := New(Spec{LeftKey: "user", RightKey: "user", Window: window * time.Millisecond}, arrowtest.NewAllocator(t))
 			rest, got := all, []string(nil)
 			for len(rest[0])+len(rest[1]) > 0 {
 				var batches [2][]modelRow
@@ -185,9 +192,9 @@ func TestJoinOfRowsInOrderIsComplete(t *testing.T) {
 					batches[side], rest[side] = rest[side][:n], rest[side][n:]
 				}
 				got = append(got, joinedPairs(t, join, batches)...)
-				join.commit()
+				join.Commit()
 			}
-			if diff := cmp.Diff(sortedCopy(want), sortedCopy(got)); diff != "" {
+			if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))); diff != "" {
 				t.Fatalf("batches of up to %d rows mismatch (-want +got):\n%s", most, diff)
 			}
 		}
@@ -197,8 +204,8 @@ func TestJoinOfRowsInOrderIsComplete(t *testing.T) {
 func TestJoinDropsRowsThatFindNoPartner(t *testing.T) {
 	r := arrowtest.NewRand(t)
 	const window = 20
-	join := newJoinState(Join{LeftKey: "user", RightKey: "user", Window: window * time.Millisecond}, newAllocator(t))
-	model := &joinModel{window: window, times: [2]int64{noTime, noTime}}
+	join := New(Spec{LeftKey: "user", RightKey: "user", Window: window * time.Millisecond}, arrowtest.NewAllocator(t))
+	model := &joinModel{window: window, times: [2]int64{eventtime.None, eventtime.None}}
 	var clocks [2]int64
 	most := 0
 	for round := range 150 {
@@ -209,36 +216,36 @@ func TestJoinDropsRowsThatFindNoPartner(t *testing.T) {
 			t.Fatalf("round %d mismatch (-want +got):\n%s", round, diff)
 		}
 		if round%3 == 0 {
-			join.commit()
+			join.Commit()
 		}
 		most = max(most, len(join.sides[0].rows)+len(join.sides[1].rows))
 		if chunks := len(join.sides[0].chunks); chunks > 24 {
 			t.Fatalf("round %d: the rows of a side lie in %d batches", round, chunks)
 		}
 	}
-	if most > 3*minCompaction {
+	if most > 3*keytable.MinCompaction {
 		t.Errorf("up to %d rows were kept, want dead ones to be dropped", most)
 	}
 }
 
 func TestJoinSmallBatchesAreMerged(t *testing.T) {
-	mem := newAllocator(t)
-	join := newJoinState(Join{LeftKey: "user", RightKey: "user", Window: time.Hour}, mem)
+	mem := arrowtest.NewAllocator(t)
+	join := New(Spec{LeftKey: "user", RightKey: "user", Window: time.Hour}, mem)
 	batch := arrowtest.JSONBatch(t, mem, eventSchema, `{"user":"a","amount":1,"__timestamp":1}`)
 	for range 500 {
-		if _, err := join.process([]flow{{batch: batch}}, nil); err != nil {
+		if _, err := join.Process([]arrow.RecordBatch{batch}, nil); err != nil {
 			t.Fatal(err)
 		}
-		join.commit()
+		join.Commit()
 	}
 	if chunks := len(join.sides[0].chunks); chunks > 10 {
 		t.Errorf("500 rows lie in %d batches", chunks)
 	}
-	results, err := join.process(nil, []flow{{batch: batch}})
+	results, err := join.Process(nil, []arrow.RecordBatch{batch})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer releaseBatches(results)
+	defer arrays.Release(results)
 	if len(results) != 1 || results[0].NumRows() != 500 {
 		t.Errorf("results = %v, want one batch of 500 pairs", results)
 	}

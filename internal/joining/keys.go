@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package joining
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -11,9 +12,9 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 )
 
-// joinKeys numbers the keys of a join and holds, for each key, a list of the
+// keyIndex numbers the keys of a join and holds, for each key, a list of the
 // rows of each side. Changes to lists are remembered since the latest commit.
-type joinKeys struct {
+type keyIndex struct {
 	table keytable.Table
 	lists listCells
 	// compactAt is the number of rows from which on it is worth looking for rows
@@ -48,25 +49,25 @@ type listUndo struct {
 	former rowList
 }
 
-func newJoinKeys(kind arrays.Kind) *joinKeys {
-	k := &joinKeys{compactAt: minCompaction}
+func newKeyIndex(kind arrays.Kind) *keyIndex {
+	k := &keyIndex{compactAt: keytable.MinCompaction}
 	k.table = keytable.New(keytable.MaxGroups)
 	k.arrange(kind)
 	return k
 }
 
 // arrange makes the keys ones of a kind; there are none yet.
-func (k *joinKeys) arrange(kind arrays.Kind) {
+func (k *keyIndex) arrange(kind arrays.Kind) {
 	k.table.Keys = []keytable.Column{keytable.NewColumn(kind, 0)}
 	k.table.Rows.Reshape(0)
 	k.table.Rows.Relayout([]keytable.Placeable{k.table.Keys[0], &k.lists}, nil)
 }
 
-func (k *joinKeys) kind() arrays.Kind { return k.table.Keys[0].Kind() }
+func (k *keyIndex) kind() arrays.Kind { return k.table.Keys[0].Kind() }
 
 // accept makes the keys take values of a type. Both sides have keys of one
 // kind.
-func (k *joinKeys) accept(dt arrow.DataType) error {
+func (k *keyIndex) accept(dt arrow.DataType) error {
 	kind := arrays.KindOf(dt)
 	switch {
 	case kind == arrays.AnyKind || kind == k.kind():
@@ -80,7 +81,7 @@ func (k *joinKeys) accept(dt arrow.DataType) error {
 
 // lookup returns the numbers of the keys in a plain array without nulls. The
 // result is valid until the next call.
-func (k *joinKeys) lookup(arr arrow.Array) ([]uint32, error) {
+func (k *keyIndex) lookup(arr arrow.Array) ([]uint32, error) {
 	ids := arrays.Resized(&k.ids, arr.Len())
 	if len(ids) == 0 {
 		return ids, nil
@@ -96,7 +97,7 @@ func (k *joinKeys) lookup(arr arrow.Array) ([]uint32, error) {
 	return ids, nil
 }
 
-func (k *joinKeys) list(side int, id uint32) rowList {
+func (k *keyIndex) list(side int, id uint32) rowList {
 	word := *k.lists.Word(id, side)
 	return rowList{
 		head: uint32(word>>32) - 1, tail: uint32(word) - 1,
@@ -105,14 +106,14 @@ func (k *joinKeys) list(side int, id uint32) rowList {
 }
 
 // set changes a list.
-func (k *joinKeys) set(side int, id uint32, list rowList) {
+func (k *keyIndex) set(side int, id uint32, list rowList) {
 	if int(id) < k.committed {
 		k.undo = append(k.undo, listUndo{id: id, side: side, former: k.list(side, id)})
 	}
 	k.put(side, id, list)
 }
 
-func (k *joinKeys) put(side int, id uint32, list rowList) {
+func (k *keyIndex) put(side int, id uint32, list rowList) {
 	*k.lists.Word(id, side) = uint64(list.head+1)<<32 | uint64(list.tail+1)
 	header := k.table.Rows.Header(id)
 	if *header &^= unsorted(side); !list.sorted {
@@ -121,7 +122,7 @@ func (k *joinKeys) put(side int, id uint32, list rowList) {
 }
 
 // link appends a row of a side to the list of its key.
-func (k *joinKeys) link(side int, id, row uint32, of *joinSide) {
+func (k *keyIndex) link(side int, id, row uint32, of *sideRows) {
 	list := k.list(side, id)
 	if list.head == keytable.None {
 		list.head, list.sorted = row, true
@@ -135,7 +136,7 @@ func (k *joinKeys) link(side int, id, row uint32, of *joinSide) {
 
 // skip takes rows off the beginning of a list as long as dead is true for them,
 // and returns what is left.
-func (k *joinKeys) skip(side int, id uint32, of *joinSide, dead func(row uint32) bool) rowList {
+func (k *keyIndex) skip(side int, id uint32, of *sideRows, dead func(row uint32) bool) rowList {
 	list := k.list(side, id)
 	head := list.head
 	for head != keytable.None && dead(head) {
@@ -151,12 +152,12 @@ func (k *joinKeys) skip(side int, id uint32, of *joinSide, dead func(row uint32)
 	return list
 }
 
-func (k *joinKeys) mark() {
+func (k *keyIndex) mark() {
 	k.committed = k.table.Groups
 	k.undo = k.undo[:0]
 }
 
-func (k *joinKeys) rollback(sides [2]*joinSide) {
+func (k *keyIndex) rollback(sides [2]*sideRows) {
 	for i := len(k.undo) - 1; i >= 0; i-- {
 		undo := k.undo[i]
 		k.put(undo.side, undo.id, undo.former)
@@ -170,7 +171,7 @@ func (k *joinKeys) rollback(sides [2]*joinSide) {
 
 // keep leaves only the keys that are used, with empty lists, and returns their
 // numbers by the numbers that they had.
-func (k *joinKeys) keep(used []bool) []uint32 {
+func (k *keyIndex) keep(used []bool) []uint32 {
 	keys, numbers := numbered(used)
 	k.table.Keep(keys)
 	for id := range uint32(len(keys)) {
@@ -180,4 +181,17 @@ func (k *joinKeys) keep(used []bool) []uint32 {
 	// What is remembered belongs to the numbers before.
 	k.committed = 0
 	return numbers
+}
+
+// numbered returns the positions that are used, and the number of each used
+// position among them.
+func numbered(used []bool) (positions, numbers []uint32) {
+	numbers = make([]uint32, len(used))
+	for i, isUsed := range used {
+		if numbers[i] = math.MaxUint32; isUsed {
+			numbers[i] = uint32(len(positions))
+			positions = append(positions, uint32(i))
+		}
+	}
+	return positions, numbers
 }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package joining
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/eventtime"
+	"github.com/krabka-io/krabka-streams-go/internal/ipcstream"
 	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
-// joinSnapshotVersion is the version of the snapshot of a join, which is:
+// snapshotVersion is the version of the snapshot of a join, which is:
 //
 //	uint32 version
 //	block  layout of the join
@@ -29,12 +30,22 @@ import (
 //	    uint32 number of batches, and for each a block with an Arrow IPC stream;
 //	           the batches hold the columns of the rows in their order
 //	uint32 CRC-32C of everything before it
-const joinSnapshotVersion = 2
+const snapshotVersion = 2
 
-func (j *joinState) snapshot() ([]byte, error) {
+// Layout identifies the form of the state: a snapshot is restored only into a
+// state of the same layout.
+func (s Spec) Layout() string {
+	s = s.withPrefixes()
+	return fmt.Sprintf("join/%d left=%q as %q right=%q as %q window=%dms", snapshotVersion,
+		s.LeftKey, s.LeftPrefix, s.RightKey, s.RightPrefix, s.Window.Milliseconds())
+}
+
+// Snapshot returns the state, without the rows that may not have partners to come,
+// as bytes that the caller owns.
+func (j *State) Snapshot() ([]byte, error) {
 	var w statebytes.Writer
-	w.Uint32(joinSnapshotVersion)
-	w.Block([]byte(j.spec.layout()))
+	w.Uint32(snapshotVersion)
+	w.Block([]byte(j.spec.Layout()))
 	var live [2][]uint32
 	used := make([]bool, j.keys.table.Groups)
 	for i, side := range j.sides {
@@ -56,7 +67,7 @@ func (j *joinState) snapshot() ([]byte, error) {
 	return w.Seal(), nil
 }
 
-func (s *joinSide) encode(w *statebytes.Writer, rows, numbers []uint32) error {
+func (s *sideRows) encode(w *statebytes.Writer, rows, numbers []uint32) error {
 	chunks, err := s.chunksOf(rows)
 	if err != nil {
 		return err
@@ -69,9 +80,9 @@ func (s *joinSide) encode(w *statebytes.Writer, rows, numbers []uint32) error {
 		binary.BigEndian.PutUint32(keys[4*i:], numbers[s.rows[row].key])
 	}
 	w.Uint32(uint32(len(chunks)))
-	serde := NewIPCSerde(stateMemory)
+	codec := newStateCodec()
 	for _, chunk := range chunks {
-		stream, err := serde.Serialize("", chunk.batch)
+		stream, err := codec.Encode(chunk.batch)
 		if err != nil {
 			return err
 		}
@@ -80,25 +91,28 @@ func (s *joinSide) encode(w *statebytes.Writer, rows, numbers []uint32) error {
 	return nil
 }
 
-func (j *joinState) restore(snapshot []byte) error {
+// Restore replaces the state by that of a snapshot, as a pending change. A snapshot
+// of another [Spec] is a [keytable.StateLayoutError]; one that is damaged or of
+// more rows than the limit is an error too, and after an error nothing has changed.
+func (j *State) Restore(snapshot []byte) error {
 	content, err := j.readSnapshot(snapshot)
 	if err != nil {
 		return err
 	}
 	if j.former == nil {
-		former := j.joinContent
+		former := j.content
 		j.former = &former
 	}
-	j.joinContent = *content
+	j.content = *content
 	return nil
 }
 
-func (j *joinState) readSnapshot(snapshot []byte) (*joinContent, error) {
+func (j *State) readSnapshot(snapshot []byte) (*content, error) {
 	head := statebytes.NewReader(snapshot)
-	if head.Uint32() != joinSnapshotVersion {
+	if head.Uint32() != snapshotVersion {
 		return nil, errors.New("unsupported join snapshot version")
 	}
-	var content *joinContent
+	var content *content
 	body, err := statebytes.Open(snapshot)
 	if err == nil {
 		content, err = j.readContent(statebytes.NewReader(body[4:]))
@@ -116,9 +130,9 @@ func (j *joinState) readSnapshot(snapshot []byte) (*joinContent, error) {
 	return content, nil
 }
 
-func (j *joinState) readContent(r *statebytes.Reader) (*joinContent, error) {
-	if layout := string(r.Block()); r.Err() == nil && layout != j.spec.layout() {
-		return nil, &StateLayoutError{Saved: layout, Want: j.spec.layout()}
+func (j *State) readContent(r *statebytes.Reader) (*content, error) {
+	if layout := string(r.Block()); r.Err() == nil && layout != j.spec.Layout() {
+		return nil, &keytable.StateLayoutError{Saved: layout, Want: j.spec.Layout()}
 	}
 	c := j.newContent()
 	for _, side := range c.sides {
@@ -156,7 +170,7 @@ func (j *joinState) readContent(r *statebytes.Reader) (*joinContent, error) {
 	c.committedTypes = c.types
 	for i, side := range c.sides {
 		for row := range side.rows {
-			if plusMillis(side.rows[row].time, j.window) >= c.sides[1-i].time {
+			if eventtime.Plus(side.rows[row].time, j.window) >= c.sides[1-i].time {
 				c.keys.link(i, side.rows[row].key, uint32(row), side)
 			}
 		}
@@ -164,33 +178,33 @@ func (j *joinState) readContent(r *statebytes.Reader) (*joinContent, error) {
 	return &c, nil
 }
 
-func (s *joinSide) decode(r *statebytes.Reader, keys, limit int) error {
+func (s *sideRows) decode(r *statebytes.Reader, keys, limit int) error {
 	rows := r.Count(12)
 	if limit > 0 && rows > limit {
-		return &StateLimitError{Limit: limit}
+		return &keytable.StateLimitError{Limit: limit}
 	}
 	times, numbers := r.Take(uint64(rows)*8), r.Take(uint64(rows)*4)
 	if r.Err() != nil {
 		return r.Err()
 	}
-	s.rows = make([]joinRow, rows)
+	s.rows = make([]keptRow, rows)
 	for row := range s.rows {
 		number := binary.BigEndian.Uint32(numbers[4*row:])
 		if int(number) >= keys {
 			return fmt.Errorf("there is no key %d", number)
 		}
-		s.rows[row] = joinRow{time: int64(binary.BigEndian.Uint64(times[8*row:])), key: number, next: keytable.None}
+		s.rows[row] = keptRow{time: int64(binary.BigEndian.Uint64(times[8*row:])), key: number, next: keytable.None}
 	}
-	serde, start := NewIPCSerde(stateMemory), 0
+	codec, start := newStateCodec(), 0
 	for i := r.Count(8); i > 0 && r.Err() == nil; i-- {
-		batch, err := ownBatch(serde, r.Block())
+		batch, err := ownBatch(codec, r.Block())
 		if err != nil {
 			return err
 		}
 		if batch.NumRows() == 0 {
 			return errors.New("a batch is empty")
 		}
-		s.chunks = append(s.chunks, joinChunk{start: start, batch: batch})
+		s.chunks = append(s.chunks, rowChunk{start: start, batch: batch})
 		start += int(batch.NumRows())
 	}
 	if r.Err() == nil && start != rows {
@@ -199,24 +213,13 @@ func (s *joinSide) decode(r *statebytes.Reader, keys, limit int) error {
 	return r.Err()
 }
 
-// ownBatch reads a batch that shares no memory with the stream.
-func ownBatch(serde *IPCSerde, stream []byte) (arrow.RecordBatch, error) {
-	batch, err := serde.Deserialize("", append([]byte{}, stream...))
-	if err == nil && batch == nil {
-		err = errors.New("there is no batch")
-	}
-	return batch, err
+// newStateCodec returns a codec of the batches in a snapshot.
+func newStateCodec() *ipcstream.Codec {
+	codec, _ := ipcstream.NewCodec(stateMemory, ipcstream.Limits{})
+	return codec
 }
 
-// numbered returns the positions that are used, and the number of each used
-// position among them.
-func numbered(used []bool) (positions, numbers []uint32) {
-	numbers = make([]uint32, len(used))
-	for i, isUsed := range used {
-		if numbers[i] = math.MaxUint32; isUsed {
-			numbers[i] = uint32(len(positions))
-			positions = append(positions, uint32(i))
-		}
-	}
-	return positions, numbers
+// ownBatch reads a batch that shares no memory with the stream.
+func ownBatch(codec *ipcstream.Codec, stream []byte) (arrow.RecordBatch, error) {
+	return codec.Decode(append([]byte{}, stream...))
 }

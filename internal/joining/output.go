@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package joining
 
 import (
 	"fmt"
@@ -15,20 +15,33 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
-// output returns the pairs as batches that the caller owns: one, unless the
+// rowPairs are the rows of pairs, by side.
+type rowPairs [2][]uint32
+
+// results collects the pairs of a run and makes batches of them.
+type results struct {
+	mem   memory.Allocator
+	pairs rowPairs
+	// schemas are the schemas of results, by those of the sides.
+	schemas map[[2]*arrow.Schema]*arrow.Schema
+}
+
+func (r *results) clear() { r.pairs[0], r.pairs[1] = r.pairs[0][:0], r.pairs[1][:0] }
+
+// batches returns the pairs as batches that the caller owns: one, unless the
 // schema of a side has changed.
-func (j *joinState) output() (batches []arrow.RecordBatch, err error) {
-	if len(j.pairs[0]) == 0 {
+func (r *results) batches(sides [2]*sideRows) (batches []arrow.RecordBatch, err error) {
+	if len(r.pairs[0]) == 0 {
 		return nil, nil
 	}
 	finished := false
 	defer func() {
 		if !finished {
-			releaseBatches(batches)
+			arrays.Release(batches)
 		}
 	}()
-	for _, pairs := range j.splitBySchema() {
-		batch, err := j.outputBatch(pairs)
+	for _, pairs := range r.splitBySchema(sides) {
+		batch, err := r.batch(sides, pairs)
 		if err != nil {
 			return batches, err
 		}
@@ -38,35 +51,29 @@ func (j *joinState) output() (batches []arrow.RecordBatch, err error) {
 	return batches, nil
 }
 
-func releaseBatches(batches []arrow.RecordBatch) {
-	for _, batch := range batches {
-		batch.Release()
-	}
-}
-
 // splitBySchema returns the pairs in sets whose rows have one schema a side, in
 // the order in which the sets begin.
-func (j *joinState) splitBySchema() []joinPairs {
-	if j.sides[0].oneSchema() && j.sides[1].oneSchema() {
-		return []joinPairs{j.pairs}
+func (r *results) splitBySchema(sides [2]*sideRows) []rowPairs {
+	if sides[0].oneSchema() && sides[1].oneSchema() {
+		return []rowPairs{r.pairs}
 	}
-	var sets []joinPairs
+	var sets []rowPairs
 	index := make(map[[2]*arrow.Schema]int)
-	for i, left := range j.pairs[0] {
-		right := j.pairs[1][i]
-		schemas := [2]*arrow.Schema{j.sides[0].schemaOf(left), j.sides[1].schemaOf(right)}
+	for i, left := range r.pairs[0] {
+		right := r.pairs[1][i]
+		schemas := [2]*arrow.Schema{sides[0].schemaOf(left), sides[1].schemaOf(right)}
 		set, ok := index[schemas]
 		if !ok {
 			set = len(sets)
 			index[schemas] = set
-			sets = append(sets, joinPairs{})
+			sets = append(sets, rowPairs{})
 		}
 		sets[set][0], sets[set][1] = append(sets[set][0], left), append(sets[set][1], right)
 	}
 	return sets
 }
 
-func (s *joinSide) oneSchema() bool {
+func (s *sideRows) oneSchema() bool {
 	for _, chunk := range s.chunks {
 		if chunk.batch.Schema() != s.chunks[0].batch.Schema() {
 			return false
@@ -75,21 +82,21 @@ func (s *joinSide) oneSchema() bool {
 	return true
 }
 
-func (s *joinSide) schemaOf(row uint32) *arrow.Schema { return s.chunks[s.chunkOf(row)].batch.Schema() }
+func (s *sideRows) schemaOf(row uint32) *arrow.Schema { return s.chunks[s.chunkOf(row)].batch.Schema() }
 
-// outputBatch returns pairs whose rows have one schema a side.
-func (j *joinState) outputBatch(pairs joinPairs) (arrow.RecordBatch, error) {
-	left, err := j.sides[0].gather(j.mem, pairs[0])
+// batch returns pairs whose rows have one schema a side.
+func (r *results) batch(sides [2]*sideRows, pairs rowPairs) (arrow.RecordBatch, error) {
+	left, err := sides[0].gather(r.mem, pairs[0])
 	if err != nil {
 		return nil, onSide(0, err)
 	}
 	defer left.Release()
-	right, err := j.sides[1].gather(j.mem, pairs[1])
+	right, err := sides[1].gather(r.mem, pairs[1])
 	if err != nil {
 		return nil, onSide(1, err)
 	}
 	defer right.Release()
-	schema, err := j.outputSchema(left.Schema(), right.Schema())
+	schema, err := r.schemaOf(left.Schema(), right.Schema())
 	if err != nil {
 		return nil, err
 	}
@@ -97,10 +104,10 @@ func (j *joinState) outputBatch(pairs joinPairs) (arrow.RecordBatch, error) {
 	columns := slices.Concat(left.Columns()[:payload], right.Columns())
 	var absent []arrow.Array
 	defer func() { arrays.Release(absent) }()
-	for _, field := range joinMetadata {
+	for _, field := range metadata {
 		column := namedcols.Column(left, field.Name)
 		if column == nil {
-			if column, err = arrays.Nulls(j.mem, field.Type, len(pairs[0])); err != nil {
+			if column, err = arrays.Nulls(r.mem, field.Type, len(pairs[0])); err != nil {
 				return nil, err
 			}
 			absent = append(absent, column)
@@ -119,37 +126,37 @@ func payloadColumns(schema *arrow.Schema) int {
 	return count
 }
 
-func (j *joinState) outputSchema(left, right *arrow.Schema) (*arrow.Schema, error) {
-	if schema, ok := j.schemas[[2]*arrow.Schema{left, right}]; ok {
+func (r *results) schemaOf(left, right *arrow.Schema) (*arrow.Schema, error) {
+	if schema, ok := r.schemas[[2]*arrow.Schema{left, right}]; ok {
 		return schema, nil
 	}
 	fields := slices.Concat(left.Fields()[:payloadColumns(left)], right.Fields())
 	seen := make(map[string]bool, len(fields))
 	for _, field := range fields {
 		if seen[field.Name] || metacols.IsReserved(field.Name) {
-			return nil, &ColumnError{Column: field.Name, Row: namedcols.NoRow, Cause: fmt.Errorf("joined Arrow column name collides: %s", field.Name)}
+			return nil, &namedcols.Error{Column: field.Name, Row: namedcols.NoRow, Cause: fmt.Errorf("joined Arrow column name collides: %s", field.Name)}
 		}
 		seen[field.Name] = true
 	}
-	for _, field := range joinMetadata {
+	for _, field := range metadata {
 		if column := namedcols.First(left, field.Name); column >= 0 {
 			field = left.Field(column)
 		}
 		fields = append(fields, field)
 	}
 	schema := arrow.NewSchema(fields, nil)
-	if len(j.schemas) > maxJoinSchemas || j.schemas == nil {
-		j.schemas = make(map[[2]*arrow.Schema]*arrow.Schema)
+	if len(r.schemas) > maxSchemas || r.schemas == nil {
+		r.schemas = make(map[[2]*arrow.Schema]*arrow.Schema)
 	}
-	j.schemas[[2]*arrow.Schema{left, right}] = schema
+	r.schemas[[2]*arrow.Schema{left, right}] = schema
 	return schema, nil
 }
 
-// maxJoinSchemas bounds the schemas that are kept at hand.
-const maxJoinSchemas = 16
+// maxSchemas bounds the schemas that are kept at hand.
+const maxSchemas = 16
 
 // gather returns rows that have one schema, as a batch that the caller owns.
-func (s *joinSide) gather(mem memory.Allocator, rows []uint32) (arrow.RecordBatch, error) {
+func (s *sideRows) gather(mem memory.Allocator, rows []uint32) (arrow.RecordBatch, error) {
 	local := make([][]int32, len(s.chunks)) // rows by chunk
 	chunk, place := s.chunkOf(rows[0]), make([]int32, len(rows))
 	for i, row := range rows {
@@ -164,7 +171,7 @@ func (s *joinSide) gather(mem memory.Allocator, rows []uint32) (arrow.RecordBatc
 	}
 	// The rows of each batch, one after the other, and then in order.
 	var parts []arrow.RecordBatch
-	defer func() { releaseBatches(parts) }()
+	defer func() { arrays.Release(parts) }()
 	starts, total := make([]int32, len(s.chunks)), int32(0)
 	for i, rows := range local {
 		starts[i] = total
@@ -181,7 +188,7 @@ func (s *joinSide) gather(mem memory.Allocator, rows []uint32) (arrow.RecordBatc
 	for i, row := range rows {
 		place[i] += starts[s.chunkOf(row)]
 	}
-	joined, err := concatBatches(mem, parts)
+	joined, err := arrays.ConcatBatches(mem, parts)
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package joining
 
 import (
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // FuzzJoinRestore checks that no snapshot makes a join panic, neither when it is
@@ -20,34 +24,41 @@ func FuzzJoinRestore(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	join := newJoinState(spec, mem)
-	if _, err := join.process([]flow{{batch: batch}}, []flow{{batch: batch}}); err != nil {
+	join := New(spec, mem)
+	if _, err := join.Process([]arrow.RecordBatch{batch}, []arrow.RecordBatch{batch}); err != nil {
 		f.Fatal(err)
 	}
-	snapshot, err := join.snapshot()
+	snapshot, err := join.Snapshot()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(snapshot[:len(snapshot)-4])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, snapshot := range [][]byte{data, sealed(data)} {
-			join := newJoinState(spec, mem)
-			if join.restore(snapshot) != nil {
+			join := New(spec, mem)
+			if join.Restore(snapshot) != nil {
 				continue
 			}
-			join.commit()
-			again, err := join.snapshot()
+			join.Commit()
+			again, err := join.Snapshot()
 			if err != nil {
 				t.Fatalf("a restored state cannot be saved: %v", err)
 			}
-			if err := newJoinState(spec, mem).restore(again); err != nil {
+			if err := New(spec, mem).Restore(again); err != nil {
 				t.Fatalf("the snapshot of a restored state cannot be restored: %v", err)
 			}
 			// Rows with other columns than those of the batch are an error.
-			results, err := join.process([]flow{{batch: batch}}, []flow{{batch: batch}})
+			results, err := join.Process([]arrow.RecordBatch{batch}, []arrow.RecordBatch{batch})
 			if err == nil {
-				releaseBatches(results)
+				arrays.Release(results)
 			}
 		}
 	})
+}
+
+// sealed returns a snapshot of those bytes with its checksum.
+func sealed(data []byte) []byte {
+	var w statebytes.Writer
+	w.Append(data)
+	return w.Seal()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package joining
 
 import (
 	"sort"
@@ -10,6 +10,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/errtext"
+	"github.com/krabka-io/krabka-streams-go/internal/eventtime"
 	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
@@ -19,15 +21,15 @@ import (
 // release, whatever the topology allocates from.
 var stateMemory = memory.NewGoAllocator()
 
-// joinSide is the rows that a join keeps of one side, in the order in which
+// sideRows is the rows that a join keeps of one side, in the order in which
 // they came. The columns lie in batches, of which each holds the rows from
 // start on.
-type joinSide struct {
+type sideRows struct {
 	prefix        string
 	keepsMetadata bool
 
-	rows   []joinRow
-	chunks []joinChunk
+	rows   []keptRow
+	chunks []rowChunk
 	time   int64 // the latest timestamp of the side
 
 	committed sideMark
@@ -38,13 +40,13 @@ type joinSide struct {
 	columns []int
 }
 
-type joinRow struct {
+type keptRow struct {
 	time int64
 	key  uint32
 	next uint32 // the next row with the key, or keytable.None
 }
 
-type joinChunk struct {
+type rowChunk struct {
 	start int
 	batch arrow.RecordBatch
 }
@@ -57,7 +59,7 @@ type sideMark struct {
 
 // append keeps rows of a batch, all of them if rows is nil. The columns that
 // results have are copied.
-func (s *joinSide) append(batch arrow.RecordBatch, rows []int32, times []int64) error {
+func (s *sideRows) append(batch arrow.RecordBatch, rows []int32, times []int64) error {
 	s.bind(batch.Schema())
 	var sel arrays.Selection
 	sel.Extend(0, int(batch.NumRows()))
@@ -78,19 +80,19 @@ func (s *joinSide) append(batch arrow.RecordBatch, rows []int32, times []int64) 
 		}
 		columns[i] = array.MakeFromData(copied)
 	}
-	s.chunks = append(s.chunks, joinChunk{
+	s.chunks = append(s.chunks, rowChunk{
 		start: len(s.rows),
 		batch: array.NewRecordBatch(s.stored, columns, int64(len(times))),
 	})
 	for _, time := range times {
-		s.rows = append(s.rows, joinRow{time: time, next: keytable.None})
+		s.rows = append(s.rows, keptRow{time: time, next: keytable.None})
 	}
 	return nil
 }
 
 // bind finds the columns that are kept: the payload under the names that
 // results give it and, for the left side, the metadata.
-func (s *joinSide) bind(schema *arrow.Schema) {
+func (s *sideRows) bind(schema *arrow.Schema) {
 	if namedcols.SameSchema(s.source, schema) {
 		return
 	}
@@ -104,7 +106,7 @@ func (s *joinSide) bind(schema *arrow.Schema) {
 		}
 	}
 	if s.keepsMetadata {
-		for _, field := range joinMetadata {
+		for _, field := range metadata {
 			if column := namedcols.First(schema, field.Name); column >= 0 {
 				fields, s.columns = append(fields, schema.Field(column)), append(s.columns, column)
 			}
@@ -114,7 +116,7 @@ func (s *joinSide) bind(schema *arrow.Schema) {
 }
 
 // known returns the schema object that equal batches of the side have.
-func (s *joinSide) known(schema *arrow.Schema) *arrow.Schema {
+func (s *sideRows) known(schema *arrow.Schema) *arrow.Schema {
 	for i := len(s.chunks) - 1; i >= 0; i-- {
 		if held := s.chunks[i].batch.Schema(); held.Equal(schema) {
 			return held
@@ -125,7 +127,7 @@ func (s *joinSide) known(schema *arrow.Schema) *arrow.Schema {
 
 // typeOf returns the type that a column of the input has in the latest rows that
 // are kept, or nil.
-func (s *joinSide) typeOf(name string) arrow.DataType {
+func (s *sideRows) typeOf(name string) arrow.DataType {
 	if len(s.chunks) == 0 {
 		return nil
 	}
@@ -138,8 +140,8 @@ func (s *joinSide) typeOf(name string) arrow.DataType {
 	return nil
 }
 
-// joinMetadata are the metadata columns of results.
-var joinMetadata = metacols.Fields(false)
+// metadata are the metadata columns of results.
+var metadata = metacols.Fields(false)
 
 // copiedData returns the selected rows in memory of the state, dictionaries
 // among them.
@@ -183,26 +185,26 @@ func withOwnDictionaries(data arrow.ArrayData) (arrow.ArrayData, error) {
 }
 
 // chunkOf returns the index of the batch that holds a row.
-func (s *joinSide) chunkOf(row uint32) int {
+func (s *sideRows) chunkOf(row uint32) int {
 	return sort.Search(len(s.chunks), func(i int) bool { return s.chunks[i].start > int(row) }) - 1
 }
 
 // live returns the rows that may have partners to come, when the other side is
 // at time.
-func (s *joinSide) live(window, time int64) []uint32 {
+func (s *sideRows) live(window, time int64) []uint32 {
 	live := make([]uint32, 0, len(s.rows))
 	for row := range s.rows {
-		if plusMillis(s.rows[row].time, window) >= time {
+		if eventtime.Plus(s.rows[row].time, window) >= time {
 			live = append(live, uint32(row))
 		}
 	}
 	return live
 }
 
-func (s *joinSide) liveRows(window, time int64) int {
+func (s *sideRows) liveRows(window, time int64) int {
 	count := 0
 	for row := range s.rows {
-		if plusMillis(s.rows[row].time, window) >= time {
+		if eventtime.Plus(s.rows[row].time, window) >= time {
 			count++
 		}
 	}
@@ -210,8 +212,8 @@ func (s *joinSide) liveRows(window, time int64) int {
 }
 
 // chunksOf returns batches of the given rows, which are ascending.
-func (s *joinSide) chunksOf(rows []uint32) ([]joinChunk, error) {
-	var chunks []joinChunk
+func (s *sideRows) chunksOf(rows []uint32) ([]rowChunk, error) {
+	var chunks []rowChunk
 	for at := 0; at < len(rows); {
 		// The rows that lie in one batch.
 		chunk := s.chunks[s.chunkOf(rows[at])]
@@ -223,7 +225,7 @@ func (s *joinSide) chunksOf(rows []uint32) ([]joinChunk, error) {
 		if err != nil {
 			return nil, err
 		}
-		chunks = append(chunks, joinChunk{start: at, batch: batch})
+		chunks = append(chunks, rowChunk{start: at, batch: batch})
 		at += len(local)
 	}
 	return chunks, nil
@@ -232,10 +234,10 @@ func (s *joinSide) chunksOf(rows []uint32) ([]joinChunk, error) {
 // keep leaves only the given rows, which are ascending and whose batches are
 // chunks. numbers holds the new numbers of keys. The rows are in no list
 // afterwards.
-func (s *joinSide) keep(rows []uint32, chunks []joinChunk, numbers []uint32) {
-	held := make([]joinRow, len(rows), len(rows)+len(rows)/4)
+func (s *sideRows) keep(rows []uint32, chunks []rowChunk, numbers []uint32) {
+	held := make([]keptRow, len(rows), len(rows)+len(rows)/4)
 	for i, row := range rows {
-		held[i] = joinRow{time: s.rows[row].time, key: numbers[s.rows[row].key], next: keytable.None}
+		held[i] = keptRow{time: s.rows[row].time, key: numbers[s.rows[row].key], next: keytable.None}
 	}
 	s.rows, s.chunks = held, chunks
 }
@@ -246,28 +248,45 @@ const maxMergedRows = 1 << 16
 // mergeChunks joins the latest batches as long as they are not much smaller
 // than the one before, so that a row is copied a few times and few batches are
 // left.
-func (s *joinSide) mergeChunks() {
+func (s *sideRows) mergeChunks() {
 	for n := len(s.chunks); n >= 2; n = len(s.chunks) {
 		earlier, later := s.chunks[n-2], s.chunks[n-1]
 		rows := earlier.batch.NumRows() + later.batch.NumRows()
 		if earlier.batch.NumRows() > 2*later.batch.NumRows() || rows > maxMergedRows || earlier.batch.Schema() != later.batch.Schema() {
 			return
 		}
-		merged, err := concatBatches(stateMemory, []arrow.RecordBatch{earlier.batch, later.batch})
+		merged, err := arrays.ConcatBatches(stateMemory, []arrow.RecordBatch{earlier.batch, later.batch})
 		if err != nil {
 			// A column of the joined batch would be too large.
 			return
 		}
-		s.chunks = append(s.chunks[:n-2], joinChunk{start: earlier.start, batch: merged})
+		s.chunks = append(s.chunks[:n-2], rowChunk{start: earlier.start, batch: merged})
 	}
 }
 
-func (s *joinSide) mark() {
+func (s *sideRows) mark() {
 	s.committed = sideMark{rows: len(s.rows), chunks: len(s.chunks), time: s.time}
 }
 
-func (s *joinSide) rollback() {
+func (s *sideRows) rollback() {
 	clear(s.chunks[s.committed.chunks:])
 	s.rows, s.chunks = s.rows[:s.committed.rows], s.chunks[:s.committed.chunks]
 	s.time = s.committed.time
 }
+
+// textPrefix begins the texts of errors that a cause may bring along.
+const textPrefix errtext.Prefix = "columnar: "
+
+// sideError is an error of one side of a join.
+type sideError struct {
+	side  int
+	cause error
+}
+
+func (e *sideError) Error() string {
+	return [...]string{"left", "right"}[e.side] + " side: " + textPrefix.Quote(e.cause)
+}
+
+func (e *sideError) Unwrap() error { return e.cause }
+
+func onSide(side int, cause error) error { return &sideError{side: side, cause: cause} }
