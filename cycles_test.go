@@ -51,6 +51,7 @@ var knots = []knot{
 	{"internal/arrays", "concat concat_dictionary", "an array is joined with its dictionary, which is an array"},
 	{"internal/avrovalue", "decode decode_record decode_scalar generic struct", "recursive descent over the kinds of Avro schemas"},
 	{"internal/avrovalue", "encode encode_generic encode_record encode_scalar encode_union", "recursive descent over the kinds of Avro schemas"},
+	{"krabkatest", "broker broker_client broker_consumer broker_group broker_log broker_member broker_producer", "one cluster: its logs, groups, transactions and clients"},
 	{"schema", "client options", "a type and its options"},
 	{"schema", "cache fetch options_cache prewarm", "methods of SchemaCache, and its options"},
 	{"internal/jsoncheck", "compare compare_rules", "recursive descent over the keywords of two schemas"},
