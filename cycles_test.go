@@ -28,11 +28,8 @@ type knot struct {
 // knots are the circles that the module has. A file that is in no knot refers
 // only to files that do not refer back to it.
 var knots = []knot{
-	{"columnar", "aggregate aggregate_decimal aggregate_extreme built_topology " +
-		"group_plan group_snapshot group_state grouping " +
-		"op_group_by op_with_columns operator partition run state_layout topology topology_columns " +
-		"bridge_json json_infer json_schema",
-		"rooms that still share a package"},
+	{"columnar", "built_topology partition run state_layout topology topology_columns", "a topology and its partitions"},
+	{"columnar", "bridge_json json_infer json_schema", "rooms that still share a package"},
 	{"internal/jsonrows", "decode nested", "recursive descent over the values of a document"},
 	{"columnar", "cut_reader cut_reader_end", "one reader: the cuts, and the end of their log"},
 	{"columnar", "alignment group_runner", "alignment is to become a type of its own"},

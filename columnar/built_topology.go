@@ -351,7 +351,7 @@ func (b *BuiltTopology) LateDropped(partition int) map[string]int64 {
 	for i, instance := range p.nodes {
 		if instance.operator != nil && instance.operator.dropsLateRows() {
 			g, _ := instance.operator.groupBy()
-			dropped[b.nodes[i].name] = g.state.late
+			dropped[b.nodes[i].name] = g.Late()
 		}
 	}
 	return dropped
@@ -430,7 +430,7 @@ func (b *BuiltTopology) populate(partition int, p *partitionState) {
 	for i, made := range nodes {
 		if b.lateReader[i] {
 			g, _ := made.operator.groupBy()
-			g.collectLate = true
+			g.CollectLateRows()
 		}
 	}
 	b.mu.Lock()

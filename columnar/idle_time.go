@@ -94,7 +94,7 @@ func (b *BuiltTopology) streamTime(partition int) int64 {
 			latest = max(latest, instance.join.StreamTime())
 		case instance.operator != nil && instance.operator.dropsLateRows():
 			g, _ := instance.operator.groupBy()
-			latest = max(latest, g.state.streamTime)
+			latest = max(latest, g.StreamTime())
 		}
 	})
 	return latest
@@ -107,7 +107,7 @@ func (b *BuiltTopology) awaitsTime(partition int, timestamp int64) bool {
 	b.eachInstance(partition, func(instance *instance) {
 		if instance.operator != nil && instance.operator.dropsLateRows() {
 			g, _ := instance.operator.groupBy()
-			awaits = awaits || g.state.awaits(timestamp)
+			awaits = awaits || g.Awaits(timestamp)
 		}
 		_, ok := instance.processor.(TimeAdvancer)
 		awaits = awaits || ok
@@ -126,18 +126,4 @@ func (b *BuiltTopology) eachInstance(partition int, visit func(*instance)) {
 	for i := range p.nodes {
 		visit(&p.nodes[i])
 	}
-}
-
-// awaits reports whether windows are to be emitted that a later stream time
-// closes.
-func (s *groupState) awaits(streamTime int64) bool {
-	if s.open == nil {
-		return false
-	}
-	for start := range s.open.byStart {
-		if s.spec.window.isClosed(start, streamTime) {
-			return true
-		}
-	}
-	return false
 }

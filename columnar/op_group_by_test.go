@@ -213,18 +213,6 @@ func TestSumOverflow(t *testing.T) {
 	}
 }
 
-func TestCountOverflow(t *testing.T) {
-	mem := newAllocator(t)
-	operator := GroupBy(mem, []string{"user"}, Aggregation{Function: Count, OutputColumn: "n"})
-	batch := arrowtest.JSONBatch(t, mem, amountSchema, `{"user":"a"}`)
-	processRows(t, operator, batch)
-	g, _ := operator.groupBy()
-	*g.state.aggregates[0].(*countState).Word(0, 0) = math.MaxInt64
-	if _, err := tryRows(operator, batch); err == nil || !strings.Contains(err.Error(), "count overflow") {
-		t.Errorf("error = %v, want a count overflow", err)
-	}
-}
-
 func TestAggregatesOfEveryKind(t *testing.T) {
 	mem := newAllocator(t)
 	all := func(column string) []Aggregation {

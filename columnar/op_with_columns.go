@@ -121,28 +121,7 @@ func (d *derivation) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error)
 		}
 		fields, derived = append(fields, field), append(derived, column)
 	}
-	result := withColumns(batch, fields, derived, d.target)
+	result := namedcols.Put(batch, fields, derived, d.target)
 	d.target = result.Schema()
 	return result, nil
-}
-
-// withColumns returns batch with columns that replace those of the same name,
-// or follow behind all others. like is a schema to use again if it fits. The
-// caller owns the result and keeps its references to columns.
-func withColumns(batch arrow.RecordBatch, fields []arrow.Field, columns []arrow.Array, like *arrow.Schema) arrow.RecordBatch {
-	schema := batch.Schema()
-	allFields, all := schema.Fields(), slices.Clone(batch.Columns())
-	for i, field := range fields {
-		if at := namedcols.First(schema, field.Name); at >= 0 {
-			allFields[at], all[at] = field, columns[i]
-		} else {
-			allFields, all = append(allFields, field), append(all, columns[i])
-		}
-	}
-	metadata := schema.Metadata()
-	target := arrow.NewSchema(allFields, &metadata)
-	if namedcols.SameSchema(like, target) {
-		target = like
-	}
-	return array.NewRecordBatch(target, all, batch.NumRows())
 }

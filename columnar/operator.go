@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/grouping"
 )
 
 // kernel is the work of an operator: one batch in, one batch out.
@@ -72,15 +74,15 @@ func (o *BuiltinOp) fresh() *BuiltinOp {
 }
 
 // groupBy returns the operator's kernel if it is a group-by.
-func (o *BuiltinOp) groupBy() (*groupKernel, bool) {
-	g, ok := o.kernel.(*groupKernel)
+func (o *BuiltinOp) groupBy() (*grouping.Operator, bool) {
+	g, ok := o.kernel.(*grouping.Operator)
 	return g, ok
 }
 
 // dropsLateRows reports whether the operator has windows.
 func (o *BuiltinOp) dropsLateRows() bool {
 	g, ok := o.groupBy()
-	return ok && g.spec.windowed
+	return ok && g.Windowed()
 }
 
 // check returns what keeps the operator from being used.

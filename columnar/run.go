@@ -158,7 +158,7 @@ func (r *run) processBatch(i int, instance *instance, in flow) error {
 // failed behind them.
 func (r *run) takeLateRows(i int, operator *BuiltinOp, topic string) {
 	g, _ := operator.groupBy()
-	if late := g.takeLateRows(); late != nil {
+	if late := g.TakeLateRows(); late != nil {
 		if r.late == nil {
 			r.late = make(map[int][]flow)
 		}

@@ -59,27 +59,6 @@ func TestWindowsSurviveASnapshotAndExpire(t *testing.T) {
 	}
 }
 
-func TestWindowBounds(t *testing.T) {
-	window := must[windowing](t)(newWindowing(10*time.Millisecond+time.Microsecond, 15*time.Millisecond))
-	for timestamp, want := range map[int64]int64{0: 0, 9: 0, 10: 10, -1: -10, -10: -10, -11: -20, math.MaxInt64 - 20: math.MaxInt64 - 27} {
-		if start, ok := window.startOf(timestamp); start != want || !ok {
-			t.Errorf("startOf(%d) = %d, %v, want %d", timestamp, start, ok, want)
-		}
-	}
-	for _, timestamp := range []int64{math.MinInt64, math.MinInt64 + 7, math.MaxInt64, math.MaxInt64 - 7} {
-		if start, ok := window.startOf(timestamp); ok {
-			t.Errorf("startOf(%d) = %d, want no window", timestamp, start)
-		}
-	}
-	// Stream time 25 is exactly the retention past the end of window 0.
-	if window.isClosed(0, 25) || !window.isClosed(0, 26) {
-		t.Errorf("window 0 is closed at 25: %v, at 26: %v, want only the latter", window.isClosed(0, 25), window.isClosed(0, 26))
-	}
-	if window.isClosed(math.MaxInt64-17, math.MaxInt64-1) {
-		t.Error("a window whose closing time is out of range is closed")
-	}
-}
-
 func TestTimestampOutOfRangeNamesTheRow(t *testing.T) {
 	mem := newAllocator(t)
 	operator := must[*BuiltinOp](t)(WindowedGroupBy(mem, []string{"user"}, time.Second, totals()...))
@@ -177,8 +156,8 @@ func TestLateRowsAreDroppedAndCounted(t *testing.T) {
 			if diff := cmp.Diff(test.want, sortedCopy(got)); diff != "" {
 				t.Errorf("grace %s, batches of %d: windows mismatch (-want +got):\n%s", test.grace, size, diff)
 			}
-			if g, _ := operator.groupBy(); g.state.late != test.late {
-				t.Errorf("grace %s, batches of %d: %d rows late, want %d", test.grace, size, g.state.late, test.late)
+			if g, _ := operator.groupBy(); g.Late() != test.late {
+				t.Errorf("grace %s, batches of %d: %d rows late, want %d", test.grace, size, g.Late(), test.late)
 			}
 		}
 	}
@@ -229,7 +208,7 @@ func TestRowsAtTheCloseOfAWindow(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("mismatch (-want +got):\n%s", diff)
 	}
-	if g, _ := operator.groupBy(); g.state.late != 1 {
-		t.Errorf("%d rows late, want the last one", g.state.late)
+	if g, _ := operator.groupBy(); g.Late() != 1 {
+		t.Errorf("%d rows late, want the last one", g.Late())
 	}
 }

@@ -10,8 +10,10 @@ package namedcols
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
 
 	"github.com/krabka-io/krabka-streams-go/internal/errtext"
 )
@@ -117,4 +119,25 @@ func Column(batch arrow.RecordBatch, name string) arrow.Array {
 // columns. Batches of one source mostly share the schema object.
 func SameSchema(a, b *arrow.Schema) bool {
 	return a == b || a != nil && b != nil && a.Equal(b)
+}
+
+// Put returns batch with columns that replace those of the same name,
+// or follow behind all others. like is a schema to use again if it fits. The
+// caller owns the result and keeps its references to columns.
+func Put(batch arrow.RecordBatch, fields []arrow.Field, columns []arrow.Array, like *arrow.Schema) arrow.RecordBatch {
+	schema := batch.Schema()
+	allFields, all := schema.Fields(), slices.Clone(batch.Columns())
+	for i, field := range fields {
+		if at := First(schema, field.Name); at >= 0 {
+			allFields[at], all[at] = field, columns[i]
+		} else {
+			allFields, all = append(allFields, field), append(all, columns[i])
+		}
+	}
+	metadata := schema.Metadata()
+	target := arrow.NewSchema(allFields, &metadata)
+	if SameSchema(like, target) {
+		target = like
+	}
+	return array.NewRecordBatch(target, all, batch.NumRows())
 }

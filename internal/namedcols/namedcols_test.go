@@ -69,3 +69,25 @@ func TestSameSchema(t *testing.T) {
 		t.Error("different schemas count as the same")
 	}
 }
+
+// TestPutReplacesAndAppends puts a column in the place of one of that name and
+// another behind all.
+func TestPutReplacesAndAppends(t *testing.T) {
+	batch := array.NewRecordBatch(schemaOf("a", "b"), []arrow.Array{array.NewNull(2), array.NewNull(2)}, 2)
+	defer batch.Release()
+	fields := []arrow.Field{{Name: "c", Type: arrow.Null}, {Name: "a", Type: arrow.Null}}
+	added := []arrow.Array{array.NewNull(2), array.NewNull(2)}
+	result := namedcols.Put(batch, fields, added, nil)
+	defer result.Release()
+	if got := []string{result.ColumnName(0), result.ColumnName(1), result.ColumnName(2)}; !cmp.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("columns are %v, want a, b, c", got)
+	}
+	if result.Column(0) != added[1] || result.Column(1) != batch.Column(1) || result.Column(2) != added[0] {
+		t.Error("the columns do not stand under their names")
+	}
+	again := namedcols.Put(batch, fields, added, result.Schema())
+	defer again.Release()
+	if again.Schema() != result.Schema() {
+		t.Error("a schema that fits is not used again")
+	}
+}

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package grouping
 
 import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
-	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
 // FuzzGroupRestore checks that no snapshot makes an operator panic, neither
@@ -21,25 +19,22 @@ import (
 // restored is saved as it is.
 func FuzzGroupRestore(f *testing.F) {
 	mem := memory.NewGoAllocator()
-	schema, grouping := everyKind()
-	grouping.Window = time.Second
-	operator, err := NewGroupBy(mem, grouping)
-	if err != nil {
-		f.Fatal(err)
-	}
+	schema, spec := everyKind()
+	spec.Windowed, spec.Window = true, Windowing{Size: 1000}
+	operator := newAtomic(mem, spec)
 	batch, _, err := array.RecordFromJSON(mem, schema, strings.NewReader("["+strings.Join(everyKindRows[:3], ",")+"]"))
 	if err != nil {
 		f.Fatal(err)
 	}
-	if err := operator.Process(&Context{}, batch); err != nil {
-		f.Fatal(err)
-	}
+	operator.rows(f, batch)
 	snapshot, err := operator.Snapshot()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(snapshot[:len(snapshot)-4])
-	simple := GroupBy(mem, []string{"k"}, Aggregation{Function: Count, OutputColumn: "n"}, Aggregation{InputColumn: "v", OutputColumn: "s", Function: Max})
+	simple := newAtomic(mem, Spec{Keys: []string{"k"}, Aggregations: []Aggregation{
+		{Function: Count, OutputColumn: "n"}, {InputColumn: "v", OutputColumn: "s", Function: Max},
+	}})
 	simpleBatch, _, err := array.RecordFromJSON(mem, arrowtest.Fields("k", textType, "v", int64Type), strings.NewReader(`[{"k":"a","v":1}]`))
 	if err != nil {
 		f.Fatal(err)
@@ -51,8 +46,8 @@ func FuzzGroupRestore(f *testing.F) {
 	})
 }
 
-func continueFrom(t *testing.T, operator *BuiltinOp, snapshot []byte, batch arrow.RecordBatch) {
-	if operator.Restore(snapshot) != nil {
+func continueFrom(t *testing.T, operator atomic, snapshot []byte, batch arrow.RecordBatch) {
+	if operator.restore(snapshot) != nil {
 		return
 	}
 	first, err := operator.Snapshot()
@@ -60,23 +55,12 @@ func continueFrom(t *testing.T, operator *BuiltinOp, snapshot []byte, batch arro
 		t.Fatalf("a restored state cannot be saved: %v", err)
 	}
 	again := operator.fresh()
-	if err := again.Restore(first); err != nil {
+	if err := again.restore(first); err != nil {
 		t.Fatalf("the snapshot of a restored state cannot be restored: %v", err)
 	}
 	if second, err := again.Snapshot(); err != nil || !bytes.Equal(first, second) {
 		t.Fatalf("snapshots of one state differ: %v", err)
 	}
-	ctx := &Context{}
 	// Values of other types than the batch's are an error.
-	_ = operator.Process(ctx, batch)
-	for _, result := range ctx.Take() {
-		result.Release()
-	}
-}
-
-// sealed returns a snapshot of those bytes with its checksum.
-func sealed(data []byte) []byte {
-	var w statebytes.Writer
-	w.Append(data)
-	return w.Seal()
+	_, _ = operator.tryRows(batch)
 }

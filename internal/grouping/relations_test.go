@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package grouping
 
 import (
 	"fmt"
@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -116,12 +115,12 @@ func TestGroupByAgreesWithAModel(t *testing.T) {
 	const window, grace = 10, 7
 	for _, emit := range []Emission{EmitTable, EmitChanges, EmitFinal} {
 		for range 15 {
-			mem := newAllocator(t)
-			operator := must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{
+			mem := arrowtest.NewAllocator(t)
+			spec := Spec{
 				Keys: []string{"user"}, Aggregations: totals(), Emit: emit,
-				Window: window * time.Millisecond, Grace: grace * time.Millisecond,
-			}))
-			g, _ := operator.groupBy()
+				Windowed: true, Window: Windowing{Size: window, CloseAfter: grace}, Timed: true,
+			}.WithDefaults()
+			g := New(mem, spec)
 			model := &groupModel{window: window, grace: grace, groups: map[string][3]int64{}, starts: map[string]int64{}, streamTime: eventtime.None}
 			committed, clock := model.clone(), int64(0)
 			for step := range 60 {
@@ -138,7 +137,7 @@ func TestGroupByAgreesWithAModel(t *testing.T) {
 					snapshot := must[[]byte](t)(g.Snapshot())
 					fresh := r.IntN(2) == 0
 					if fresh {
-						g, _ = operator.fresh().groupBy()
+						g = New(mem, spec)
 					}
 					if err := g.Restore(snapshot); err != nil {
 						t.Fatal(err)
@@ -174,11 +173,10 @@ func nonNil(rows []string) string { return strings.Join(rows, "\n") }
 // are numbered anew.
 func TestGroupsAreCompacted(t *testing.T) {
 	for _, emit := range []Emission{EmitTable, EmitChanges, EmitFinal} {
-		mem := newAllocator(t)
-		operator := must[*BuiltinOp](t)(NewGroupBy(mem, Grouping{
-			Keys: []string{"user"}, Aggregations: totals(), Emit: emit, Window: 10 * time.Millisecond,
-		}))
-		g, _ := operator.groupBy()
+		mem := arrowtest.NewAllocator(t)
+		g := New(mem, Spec{
+			Keys: []string{"user"}, Aggregations: totals(), Emit: emit, Windowed: true, Window: Windowing{Size: 10}, Timed: true,
+		}.WithDefaults())
 		model := &groupModel{window: 10, groups: map[string][3]int64{}, starts: map[string]int64{}, streamTime: eventtime.None}
 		for round := range int64(12) {
 			var rows []modelRow

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package grouping
 
 import (
 	"errors"
@@ -14,57 +14,6 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
-
-// AggregateFunction says how the values of a group become one.
-type AggregateFunction int
-
-const (
-	// Count counts rows, those with a null among them.
-	Count AggregateFunction = iota
-	// Sum adds values and ignores nulls; the sum of nothing is null. Integers are
-	// added exactly, and what does not fit the output type is an error. Booleans
-	// count as 0 and 1, text is read as integers, dates and times count in their
-	// unit.
-	Sum
-	// Min is the least value, nulls ignored. Text and bytes compare byte by byte,
-	// false is less than true, and floats are in their total order: -0 is less
-	// than 0, and NaN is greater than everything.
-	Min
-	// Max is the greatest value, in the order of Min.
-	Max
-)
-
-// String returns the name of the function in lower case, or the number of an
-// unknown one.
-func (f AggregateFunction) String() string {
-	if f < Count || f > Max {
-		return fmt.Sprintf("AggregateFunction(%d)", int(f))
-	}
-	return [...]string{"count", "sum", "min", "max"}[f]
-}
-
-// Aggregation is one aggregate of a group.
-type Aggregation struct {
-	InputColumn  string
-	OutputColumn string
-	Function     AggregateFunction
-	// OutputType is the type of the result. Nil stands for Int64 for Count and
-	// for the type of the input column otherwise, narrow types among them: the
-	// sum of an Int8 column overflows at 128.
-	OutputType arrow.DataType
-}
-
-// outputType returns the type of the result for an input type.
-func (a Aggregation) outputType(input arrow.DataType) arrow.DataType {
-	switch {
-	case a.OutputType != nil:
-		return a.OutputType
-	case a.Function == Count:
-		return arrow.PrimitiveTypes.Int64
-	default:
-		return input
-	}
-}
 
 // accumulator holds one aggregate of all groups, in their rows.
 type accumulator interface {
@@ -108,8 +57,13 @@ type rescalable interface {
 	unscale()
 }
 
+var (
+	_ sideState  = (*byteExtremeState)(nil)
+	_ rescalable = (*decimalState)(nil)
+)
+
 // newAccumulator returns an accumulator without groups.
-func newAccumulator(function AggregateFunction, kind arrays.Kind) accumulator {
+func newAccumulator(function Function, kind arrays.Kind) accumulator {
 	switch {
 	case function == Count:
 		return &countState{}
@@ -131,7 +85,7 @@ func newAccumulator(function AggregateFunction, kind arrays.Kind) accumulator {
 // heldKind returns the kind that an accumulator holds for an input kind: sums
 // of integers, whatever they are read from, are of one kind, and so are sums
 // of floats.
-func heldKind(function AggregateFunction, input arrays.Kind) arrays.Kind {
+func heldKind(function Function, input arrays.Kind) arrays.Kind {
 	if function != Sum {
 		return input
 	}
@@ -146,7 +100,7 @@ func heldKind(function AggregateFunction, input arrays.Kind) arrays.Kind {
 }
 
 // checkAggregate reports whether function accepts values of an Arrow type.
-func checkAggregate(function AggregateFunction, input arrow.DataType) error {
+func checkAggregate(function Function, input arrow.DataType) error {
 	kind := arrays.KindOf(input)
 	switch {
 	case function == Sum && (kind == arrays.BytesKind || kind == arrays.NestedKind):

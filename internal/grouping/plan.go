@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package grouping
 
 import (
 	"errors"
@@ -11,11 +11,12 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/eventtime"
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
-// groupPlan is how a group-by reads batches of one schema, and what comes out.
-type groupPlan struct {
+// columnPlan is how a group-by reads batches of one schema, and what comes out.
+type columnPlan struct {
 	schema *arrow.Schema // of the batches
 	keys   []int         // columns of the batch
 	inputs []int         // columns of the batch; -1 for a count of rows
@@ -24,21 +25,21 @@ type groupPlan struct {
 	output *arrow.Schema
 }
 
-func newGroupPlan(spec *groupSpec, schema *arrow.Schema) (*groupPlan, error) {
-	plan := &groupPlan{schema: schema, time: -1}
+func newColumnPlan(spec *Spec, schema *arrow.Schema) (*columnPlan, error) {
+	plan := &columnPlan{schema: schema, time: -1}
 	output, err := plan.findKeys(spec)
 	if err != nil {
 		return nil, err
 	}
-	if spec.windowed {
-		if !spec.timed && (schema.HasField(WindowStartColumn) || schema.HasField(WindowEndColumn)) {
+	if spec.Windowed {
+		if !spec.Timed && (schema.HasField(WindowStart) || schema.HasField(WindowEnd)) {
 			return nil, errors.New("window output column already exists")
 		}
 		output = append(output,
-			arrow.Field{Name: WindowStartColumn, Type: arrow.PrimitiveTypes.Int64},
-			arrow.Field{Name: WindowEndColumn, Type: arrow.PrimitiveTypes.Int64})
+			arrow.Field{Name: WindowStart, Type: arrow.PrimitiveTypes.Int64},
+			arrow.Field{Name: WindowEnd, Type: arrow.PrimitiveTypes.Int64})
 	}
-	for _, aggregation := range spec.aggregations {
+	for _, aggregation := range spec.Aggregations {
 		column, input := -1, arrow.DataType(arrow.Null)
 		if aggregation.Function != Count || aggregation.InputColumn != "" {
 			if column, err = namedcols.Index(schema, aggregation.InputColumn); err != nil {
@@ -53,7 +54,7 @@ func newGroupPlan(spec *groupSpec, schema *arrow.Schema) (*groupPlan, error) {
 		return nil, err
 	}
 	if spec.showsTime() {
-		output = append(output, arrow.Field{Name: TimestampColumn, Type: arrow.PrimitiveTypes.Int64, Nullable: true})
+		output = append(output, arrow.Field{Name: metacols.Timestamp, Type: arrow.PrimitiveTypes.Int64, Nullable: true})
 	}
 	plan.output = arrow.NewSchema(output, nil)
 	plan.needed = plan.neededColumns()
@@ -61,9 +62,9 @@ func newGroupPlan(spec *groupSpec, schema *arrow.Schema) (*groupPlan, error) {
 }
 
 // findKeys finds the key columns and returns their fields.
-func (p *groupPlan) findKeys(spec *groupSpec) ([]arrow.Field, error) {
+func (p *columnPlan) findKeys(spec *Spec) ([]arrow.Field, error) {
 	var fields []arrow.Field
-	for _, name := range spec.keys {
+	for _, name := range spec.Keys {
 		column, err := namedcols.Index(p.schema, name)
 		if err != nil {
 			return nil, err
@@ -75,22 +76,22 @@ func (p *groupPlan) findKeys(spec *groupSpec) ([]arrow.Field, error) {
 }
 
 // findTime finds the column of event time, which windows need.
-func (p *groupPlan) findTime(spec *groupSpec) error {
-	if !spec.windowed && !spec.timed {
+func (p *columnPlan) findTime(spec *Spec) error {
+	if !spec.Windowed && !spec.Timed {
 		return nil
 	}
-	column := namedcols.First(p.schema, spec.timeColumn)
+	column := namedcols.First(p.schema, spec.TimeColumn)
 	if column >= 0 && eventtime.Holds(p.schema.Field(column).Type) {
 		p.time = column
 		return nil
 	}
-	if !spec.windowed {
+	if !spec.Windowed {
 		return nil
 	}
-	return namedcols.Missing(spec.timeColumn)
+	return namedcols.Missing(spec.TimeColumn)
 }
 
-func (p *groupPlan) neededColumns() *arrow.Schema {
+func (p *columnPlan) neededColumns() *arrow.Schema {
 	columns := slices.Concat(p.keys, p.inputs, []int{p.time})
 	slices.Sort(columns)
 	var fields []arrow.Field
@@ -102,14 +103,8 @@ func (p *groupPlan) neededColumns() *arrow.Schema {
 	return arrow.NewSchema(fields, nil)
 }
 
-// showsTime reports whether results have a column of their own for the event
-// time of groups: not where the event time is already a key column.
-func (s *groupSpec) showsTime() bool {
-	return s.timed && !slices.Contains(s.keys, TimestampColumn)
-}
-
-// groupInput is what a group-by reads of one batch: plain arrays that it owns.
-type groupInput struct {
+// rowInput is what a group-by reads of one batch: plain arrays that it owns.
+type rowInput struct {
 	rows   int
 	keys   []arrow.Array
 	inputs []arrow.Array   // nil for a count of rows
@@ -119,7 +114,7 @@ type groupInput struct {
 
 // read takes the columns of batch. What it owns must be released also when it
 // fails.
-func (in *groupInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *groupPlan, windowed bool, scratch *[]int64) error {
+func (in *rowInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *columnPlan, windowed bool, scratch *[]int64) error {
 	in.rows = int(batch.NumRows())
 	take := func(column int) (arrow.Array, error) {
 		if column < 0 {
@@ -163,7 +158,7 @@ func (in *groupInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *
 }
 
 // keepRows leaves only the given rows, which are ascending.
-func (in *groupInput) keepRows(mem memory.Allocator, rows []int32) error {
+func (in *rowInput) keepRows(mem memory.Allocator, rows []int32) error {
 	for _, columns := range [][]arrow.Array{in.keys, in.inputs} {
 		for i, arr := range columns {
 			if arr == nil {
@@ -185,7 +180,7 @@ func (in *groupInput) keepRows(mem memory.Allocator, rows []int32) error {
 	return nil
 }
 
-func (in *groupInput) release() {
+func (in *rowInput) release() {
 	arrays.Release(in.keys)
 	arrays.Release(in.inputs)
 }

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package grouping
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/ipcstream"
 	"github.com/krabka-io/krabka-streams-go/internal/keytable"
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
-// groupSnapshotVersion is the version of the snapshot of a group-by, which is:
+// snapshotVersion is the version of the snapshot of a group-by, which is:
 //
 //	byte   version
 //	block  layout of the operator
@@ -31,14 +33,34 @@ import (
 //	uint32 CRC-32C of everything before it
 //
 // A block is a uint64 length and as many bytes. Numbers are big-endian.
-const groupSnapshotVersion = 2
+const snapshotVersion = 2
 
-func (g *groupKernel) Snapshot() ([]byte, error) {
+// Layout identifies the form of the state: a snapshot is restored only into a state
+// of the same layout. What only changes which groups are
+// held or emitted is not part of it.
+func (s Spec) Layout() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "groups/%d keys=%q", snapshotVersion, s.Keys)
+	if s.Windowed {
+		fmt.Fprintf(&text, " window=%dms", s.Window.Size)
+	}
+	if s.Timed {
+		fmt.Fprintf(&text, " time=%q", s.TimeColumn)
+	}
+	for _, aggregation := range s.Aggregations {
+		fmt.Fprintf(&text, " %s(%q)", aggregation.Function, aggregation.InputColumn)
+	}
+	return text.String()
+}
+
+// Snapshot returns the groups that are held for more rows, as bytes that the caller
+// owns.
+func (g *Operator) Snapshot() ([]byte, error) {
 	s := g.state
 	groups := s.live()
 	var w statebytes.Writer
-	w.Byte(groupSnapshotVersion)
-	w.Block([]byte(g.spec.layout()))
+	w.Byte(snapshotVersion)
+	w.Block([]byte(g.spec.Layout()))
 	w.Uint64(uint64(s.streamTime))
 	w.Uint64(uint64(s.late))
 	schema, err := encodeSchema(s.schema)
@@ -82,7 +104,10 @@ func (s *groupState) encodedSize(groups []uint32) int {
 	return size
 }
 
-func (g *groupKernel) Restore(snapshot []byte) error {
+// Restore replaces the groups by those of a snapshot, as a pending change. A snapshot
+// of another layout is a [keytable.StateLayoutError]; one that is damaged or of more
+// groups than the limit is an error too, and after an error nothing has changed.
+func (g *Operator) Restore(snapshot []byte) error {
 	state, err := g.readSnapshot(snapshot)
 	if err != nil {
 		return fmt.Errorf("cannot restore groupBy state: %w", err)
@@ -94,8 +119,8 @@ func (g *groupKernel) Restore(snapshot []byte) error {
 	return nil
 }
 
-func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
-	if len(snapshot) == 0 || snapshot[0] != groupSnapshotVersion {
+func (g *Operator) readSnapshot(snapshot []byte) (*groupState, error) {
+	if len(snapshot) == 0 || snapshot[0] != snapshotVersion {
 		return nil, errors.New("unsupported snapshot")
 	}
 	body, err := statebytes.Open(snapshot)
@@ -103,8 +128,8 @@ func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
 		return nil, err
 	}
 	r := statebytes.NewReader(body[1:])
-	if layout := string(r.Block()); r.Err() == nil && layout != g.spec.layout() {
-		return nil, &StateLayoutError{Saved: layout, Want: g.spec.layout()}
+	if layout := string(r.Block()); r.Err() == nil && layout != g.spec.Layout() {
+		return nil, &keytable.StateLayoutError{Saved: layout, Want: g.spec.Layout()}
 	}
 	s := newGroupState(g.spec)
 	s.streamTime, s.late = r.Int64(), r.Int64()
@@ -113,8 +138,8 @@ func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
 	}
 	// A group takes at least nine bytes for each key and eight for each aggregate.
 	groups := r.Count(9*len(s.table.Keys) + 8*len(s.aggregates))
-	if groups > g.spec.limit {
-		return nil, &StateLimitError{Limit: g.spec.limit}
+	if groups > g.spec.Limit {
+		return nil, &keytable.StateLimitError{Limit: g.spec.Limit}
 	}
 	// The kinds come first, because they make the form of the rows.
 	kinds := r.Take(uint64(len(s.table.Keys) + len(s.aggregates)))
@@ -125,7 +150,7 @@ func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
 		if i < len(s.table.Keys) {
 			s.table.Keys[i] = keytable.NewColumn(arrays.Kind(kind), i)
 		} else {
-			function := g.spec.aggregations[i-len(s.table.Keys)].Function
+			function := g.spec.Aggregations[i-len(s.table.Keys)].Function
 			s.aggregates[i-len(s.table.Keys)] = newAccumulator(function, arrays.Kind(kind))
 		}
 	}
@@ -154,7 +179,7 @@ func (g *groupKernel) readSnapshot(snapshot []byte) (*groupState, error) {
 // makeRows makes empty rows for groups, for key columns and aggregates whose
 // kinds have been set.
 func (s *groupState) makeRows(groups int) error {
-	if s.spec.windowed && s.table.Keys[len(s.spec.keys)].Kind() != arrays.IntKind {
+	if s.spec.Windowed && s.table.Keys[len(s.spec.Keys)].Kind() != arrays.IntKind {
 		return errors.New("windows are not integers")
 	}
 	s.table.Rows.Reshape(0)
@@ -171,7 +196,7 @@ func (s *groupState) finishRestore(groups int) error {
 	if s.starts != nil {
 		for group := range uint32(groups) {
 			start := s.starts.At(group)
-			if whole, ok := s.spec.window.startOf(start); !ok || whole != start || s.starts.IsNull(&s.table.Rows, group) {
+			if whole, ok := s.spec.Window.startOf(start); !ok || whole != start || s.starts.IsNull(&s.table.Rows, group) {
 				return fmt.Errorf("there is no window at %d", start)
 			}
 		}
@@ -185,9 +210,12 @@ func (s *groupState) finishRestore(groups int) error {
 	return nil
 }
 
-// stateMemory is where state keeps Arrow data: memory of Go, which needs no
-// release, whatever the topology allocates from.
-var stateMemory = memory.NewGoAllocator()
+// newSchemaCodec returns a codec of the columns in a snapshot. What it allocates is
+// memory of Go, whatever the operator allocates from.
+func newSchemaCodec() *ipcstream.Codec {
+	codec, _ := ipcstream.NewCodec(memory.NewGoAllocator(), ipcstream.Limits{})
+	return codec
+}
 
 // encodeSchema returns a schema as an Arrow IPC stream with an empty batch; nil
 // is empty.
@@ -204,14 +232,14 @@ func encodeSchema(schema *arrow.Schema) ([]byte, error) {
 	defer arrays.Release(columns)
 	batch := array.NewRecordBatch(schema, columns, 0)
 	defer batch.Release()
-	return NewIPCSerde(stateMemory).Serialize("", batch)
+	return newSchemaCodec().Encode(batch)
 }
 
 func decodeSchema(stream []byte) (*arrow.Schema, error) {
 	if len(stream) == 0 {
 		return nil, nil
 	}
-	batch, err := NewIPCSerde(stateMemory).Deserialize("", stream)
+	batch, err := newSchemaCodec().Decode(stream)
 	if err != nil {
 		return nil, err
 	}

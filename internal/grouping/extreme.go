@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package grouping
 
 import (
 	"bytes"
@@ -115,8 +115,6 @@ type byteExtremeState struct {
 	batch arrays.Bytes // of the loaded array
 	nulls arrays.Validity
 }
-
-var _ sideState = (*byteExtremeState)(nil)
 
 func (*byteExtremeState) Width() int { return 0 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package grouping
 
 import (
 	"fmt"
@@ -35,8 +35,6 @@ type decimalState struct {
 	nulls   arrays.Validity
 	scratch []decimal256.Num
 }
-
-var _ rescalable = (*decimalState)(nil)
 
 func (*decimalState) Width() int { return 5 }
 

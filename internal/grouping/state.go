@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package grouping
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 // groupState is the state of a group-by: its groups, their aggregates, and how
 // far event time has got. Changes are remembered since the latest commit.
 type groupState struct {
-	spec *groupSpec
+	spec *Spec
 
 	table keytable.Table
 	// starts is the last key column: the window that a group belongs to.
@@ -44,7 +44,7 @@ type groupState struct {
 	touched []uint32
 	stamps  []uint32 // scratch: the rounds that touched them before
 
-	committed groupMark
+	committed stateMark
 	// changed are the groups that existed at the latest commit and have changed
 	// since, and saved are the rows that they had.
 	changed []uint32
@@ -57,9 +57,9 @@ type groupState struct {
 	compactAt int
 }
 
-// groupMark is what brings a state back to a commit, besides the changed
+// stateMark is what brings a state back to a commit, besides the changed
 // groups.
-type groupMark struct {
+type stateMark struct {
 	groups     int
 	round      uint32
 	schema     *arrow.Schema
@@ -67,7 +67,7 @@ type groupMark struct {
 	late       int64
 }
 
-func newGroupState(spec *groupSpec) *groupState {
+func newGroupState(spec *Spec) *groupState {
 	s := &groupState{spec: spec, streamTime: eventtime.None, compactAt: keytable.MinCompaction}
 	s.reset()
 	s.mark()
@@ -76,23 +76,23 @@ func newGroupState(spec *groupSpec) *groupState {
 
 // reset forgets the kinds of all columns, with all groups.
 func (s *groupState) reset() {
-	s.table = keytable.New(s.spec.limit)
-	for i := range s.spec.keys {
+	s.table = keytable.New(s.spec.Limit)
+	for i := range s.spec.Keys {
 		s.table.Keys = append(s.table.Keys, keytable.NewColumn(arrays.AnyKind, i))
 	}
-	if s.spec.windowed {
-		s.table.Keys = append(s.table.Keys, keytable.NewColumn(arrays.IntKind, len(s.spec.keys)))
+	if s.spec.Windowed {
+		s.table.Keys = append(s.table.Keys, keytable.NewColumn(arrays.IntKind, len(s.spec.Keys)))
 	}
-	s.aggregates = make([]accumulator, len(s.spec.aggregations))
-	for i, aggregation := range s.spec.aggregations {
+	s.aggregates = make([]accumulator, len(s.spec.Aggregations))
+	for i, aggregation := range s.spec.Aggregations {
 		s.aggregates[i] = newAccumulator(aggregation.Function, arrays.AnyKind)
 	}
 	s.times = nil
-	if s.spec.timed {
+	if s.spec.Timed {
 		s.times = &timeState{}
 	}
 	s.open = nil
-	if s.spec.emit == EmitFinal {
+	if s.spec.Emit == EmitFinal {
 		s.open = newOpenWindows()
 	}
 	s.schema = nil
@@ -108,8 +108,8 @@ func (s *groupState) arrange() {
 		columns = append(columns, key)
 	}
 	s.starts = nil
-	if s.spec.windowed {
-		s.starts = s.table.Keys[len(s.spec.keys)].(*keytable.WordColumn)
+	if s.spec.Windowed {
+		s.starts = s.table.Keys[len(s.spec.Keys)].(*keytable.WordColumn)
 	}
 	s.sides, s.scaled = nil, nil
 	for _, aggregate := range s.aggregates {
@@ -143,7 +143,7 @@ func (s *groupState) checkUnit(column string, dt arrow.DataType) error {
 
 // acceptKey makes a key column take values of a type.
 func (s *groupState) acceptKey(i int, dt arrow.DataType) error {
-	if err := s.checkUnit(s.spec.keys[i], dt); err != nil {
+	if err := s.checkUnit(s.spec.Keys[i], dt); err != nil {
 		return err
 	}
 	held, kind := s.table.Keys[i], arrays.KindOf(dt)
@@ -166,12 +166,12 @@ func (s *groupState) acceptKey(i int, dt arrow.DataType) error {
 
 // acceptInput makes an aggregate take values of a type.
 func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
-	function := s.spec.aggregations[i].Function
+	function := s.spec.Aggregations[i].Function
 	if err := checkAggregate(function, dt); err != nil {
 		return err
 	}
 	if function != Count {
-		if err := s.checkUnit(s.spec.aggregations[i].InputColumn, dt); err != nil {
+		if err := s.checkUnit(s.spec.Aggregations[i].InputColumn, dt); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (s *groupState) touch(ids []uint32) {
 
 // isLive reports whether a group is held for more rows.
 func (s *groupState) isLive(group uint32) bool {
-	return s.starts == nil || !s.spec.window.isClosed(s.starts.At(group), s.streamTime)
+	return s.starts == nil || !s.spec.Window.isClosed(s.starts.At(group), s.streamTime)
 }
 
 // live returns the groups that are held for more rows, in their order.
@@ -256,7 +256,7 @@ func (s *groupState) live() []uint32 {
 }
 
 func (s *groupState) mark() {
-	s.committed = groupMark{
+	s.committed = stateMark{
 		groups: s.table.Groups, round: s.round, schema: s.schema,
 		streamTime: s.streamTime, late: s.late,
 	}
@@ -350,8 +350,22 @@ func (s *groupState) unlearn() {
 		s.table.Keys[i].ExpectNulls()
 	}
 	for _, i := range s.learnedInputs {
-		s.aggregates[i] = newAccumulator(s.spec.aggregations[i].Function, arrays.AnyKind)
+		s.aggregates[i] = newAccumulator(s.spec.Aggregations[i].Function, arrays.AnyKind)
 	}
 	s.learnedKeys, s.learnedInputs = s.learnedKeys[:0], s.learnedInputs[:0]
 	s.arrange()
+}
+
+// awaits reports whether windows are to be emitted that a later stream time
+// closes.
+func (s *groupState) awaits(streamTime int64) bool {
+	if s.open == nil {
+		return false
+	}
+	for start := range s.open.byStart {
+		if s.spec.Window.isClosed(start, streamTime) {
+			return true
+		}
+	}
+	return false
 }

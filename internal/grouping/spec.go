@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package grouping
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
+	"github.com/krabka-io/krabka-streams-go/internal/metacols"
+)
+
+// Function says how the values of a group become one.
+type Function int
+
+const (
+	// Count counts rows, those with a null among them.
+	Count Function = iota
+	// Sum adds values and ignores nulls; the sum of nothing is null. Integers are
+	// added exactly, and what does not fit the output type is an error. Booleans
+	// count as 0 and 1, text is read as integers, dates and times count in their
+	// unit.
+	Sum
+	// Min is the least value, nulls ignored. Text and bytes compare byte by byte,
+	// false is less than true, and floats are in their total order: -0 is less
+	// than 0, and NaN is greater than everything.
+	Min
+	// Max is the greatest value, in the order of Min.
+	Max
+)
+
+// String returns the name of the function in lower case, or the number of an
+// unknown one.
+func (f Function) String() string {
+	if f < Count || f > Max {
+		return fmt.Sprintf("Function(%d)", int(f))
+	}
+	return [...]string{"count", "sum", "min", "max"}[f]
+}
+
+// Aggregation is one aggregate of a group. Package columnar documents its fields.
+type Aggregation struct {
+	InputColumn  string
+	OutputColumn string
+	Function     Function
+	// OutputType is the type of the result. Nil stands for Int64 for Count and
+	// for the type of the input column otherwise, narrow types among them: the
+	// sum of an Int8 column overflows at 128.
+	OutputType arrow.DataType
+}
+
+// outputType returns the type of the result for an input type.
+func (a Aggregation) outputType(input arrow.DataType) arrow.DataType {
+	switch {
+	case a.OutputType != nil:
+		return a.OutputType
+	case a.Function == Count:
+		return arrow.PrimitiveTypes.Int64
+	default:
+		return input
+	}
+}
+
+// Emission says which groups an operator emits for an input batch.
+type Emission int
+
+const (
+	// EmitTable emits all groups that are held, in the order in which they first
+	// appeared. With windows these are the groups of the windows that are not
+	// closed, and of those that the batch closed after adding to them.
+	EmitTable Emission = iota
+	// EmitChanges emits the groups that the batch added to, in the order in which
+	// it first did, each with its values behind the batch.
+	EmitChanges
+	// EmitFinal emits the groups of the windows that the batch closed, once and
+	// for good: in the order of windows, and within a window in the order in
+	// which the groups first appeared.
+	EmitFinal
+)
+
+// Spec is a grouping in the form in which it is computed.
+type Spec struct {
+	Keys         []string
+	Aggregations []Aggregation
+	// Windowed says that rows are put into the windows of Window.
+	Windowed bool
+	Window   Windowing
+	// TimeColumn is the column of event time; empty stands for the record timestamp.
+	TimeColumn string
+	// Timed says that results carry the latest event time of their group.
+	Timed bool
+	Emit  Emission
+	// Limit bounds the groups that are held; 0 stands for no bound of its own.
+	Limit int
+}
+
+// WithDefaults returns a copy, which shares no slice with s, in which fields that
+// are left to their defaults are set.
+func (s Spec) WithDefaults() Spec {
+	s.Keys, s.Aggregations = slices.Clone(s.Keys), slices.Clone(s.Aggregations)
+	if s.TimeColumn == "" {
+		s.TimeColumn = metacols.Timestamp
+	}
+	if s.Limit == 0 {
+		s.Limit = keytable.MaxGroups
+	}
+	return s
+}
+
+// Check reports everything that keeps the grouping from being computed.
+func (s Spec) Check() []error {
+	var problems []error
+	if len(s.Keys) == 0 {
+		problems = append(problems, errors.New("columnar: groupBy requires at least one key column"))
+	}
+	if len(s.Keys) >= keytable.MaxColumns {
+		problems = append(problems, fmt.Errorf("columnar: groupBy of %d key columns, at most %d are possible", len(s.Keys), keytable.MaxColumns-1))
+	}
+	names := slices.Clone(s.Keys)
+	if s.Windowed {
+		names = append(names, WindowStart, WindowEnd)
+	}
+	for _, aggregation := range s.Aggregations {
+		names = append(names, aggregation.OutputColumn)
+		if aggregation.Function < Count || aggregation.Function > Max {
+			problems = append(problems, fmt.Errorf("columnar: unknown aggregate function %d", int(aggregation.Function)))
+		}
+		if s.Timed && aggregation.OutputColumn == metacols.Timestamp {
+			problems = append(problems, fmt.Errorf("columnar: output column `%s` holds the event time of the group", metacols.Timestamp))
+		}
+	}
+	seen := make(map[string]bool, len(names))
+	for _, name := range names {
+		if seen[name] {
+			problems = append(problems, fmt.Errorf("columnar: output column `%s` appears twice", name))
+		}
+		seen[name] = true
+	}
+	return problems
+}
+
+// About says in a few words, for people, what the grouping does.
+func (s Spec) About() string {
+	text := "group by " + strings.Join(s.Keys, ", ")
+	if s.Windowed {
+		text += fmt.Sprintf(" in windows of %v", time.Duration(s.Window.Size)*time.Millisecond)
+	}
+	for i, aggregation := range s.Aggregations {
+		text += [...]string{": ", ", "}[min(i, 1)] + fmt.Sprintf("%v(%s) as %s", aggregation.Function, aggregation.InputColumn, aggregation.OutputColumn)
+	}
+	return text
+}
+
+// showsTime reports whether results have a column of their own for the event
+// time of groups: not where the event time is already a key column.
+func (s Spec) showsTime() bool {
+	return s.Timed && !slices.Contains(s.Keys, metacols.Timestamp)
+}
