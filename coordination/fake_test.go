@@ -25,8 +25,10 @@ type fake struct {
 	onMint     func(ctx context.Context, n int) error
 	onWrite    func(ctx context.Context, n int) error
 	onDescribe func(ctx context.Context, n int) error
+	compacts   bool // the log keeps the newest record of each key alone
 
 	mu        sync.Mutex // guards the fields below
+	next      map[coordination.TopicPartition]int64
 	log       map[coordination.TopicPartition][]coordination.StateRecord
 	epochs    map[coordination.Role]coordination.FencingToken
 	calls     map[string]int
@@ -40,6 +42,7 @@ var _ coordination.Transport = (*fake)(nil)
 func newFake() *fake {
 	return &fake{
 		log:       make(map[coordination.TopicPartition][]coordination.StateRecord),
+		next:      make(map[coordination.TopicPartition]int64),
 		epochs:    make(map[coordination.Role]coordination.FencingToken),
 		calls:     make(map[string]int),
 		changed:   make(chan struct{}),
@@ -167,7 +170,11 @@ func (f *fake) writeLease(ctx context.Context, partition coordination.TopicParti
 func (f *fake) put(partition coordination.TopicPartition, key, value []byte) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	offset := int64(len(f.log[partition]))
+	offset := f.next[partition]
+	f.next[partition]++
+	if f.compacts {
+		f.log[partition] = slices.DeleteFunc(f.log[partition], func(r coordination.StateRecord) bool { return bytes.Equal(r.Key, key) })
+	}
 	f.log[partition] = append(f.log[partition], coordination.StateRecord{
 		Offset: offset, Key: bytes.Clone(key), Value: bytes.Clone(value),
 	})

@@ -381,23 +381,64 @@ func TestMembersThatStartWithoutALeaseChallengeInTurns(t *testing.T) {
 	})
 }
 
-// A step of the wall clock past the deadline leaves a renewal over a slow network
-// the time it needs.
+// A step of the wall clock to the deadline or past it leaves a renewal over a slow
+// network the time it needs.
 func TestForwardJumpOfAHolderLeavesASlowRenewalItsTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, clock := newFake(), newSkewedClock(0)
-		l, err := coordination.AcquireLeadership(t.Context(), &flaky{fake: f, trip: 700 * time.Millisecond}, role(t, "controller"),
-			member(t, "node-1"), coordination.WithClock(clock), coordination.WithPollInterval(500*time.Millisecond))
-		if err != nil {
-			t.Fatal(err)
-		}
-		clock.step(time.Hour)
-		<-time.After(time.Minute)
-		if l.Err() != nil {
-			t.Errorf("the leadership ended: %v", l.Err())
-		}
-		if err := l.Resign(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
+	jumps := []time.Duration{time.Hour}
+	for left := time.Duration(0); left < 5*time.Second; left += 200 * time.Millisecond {
+		jumps = append(jumps, coordination.DefaultLeaseDuration-left)
+	}
+	for _, jump := range jumps {
+		synctest.Test(t, func(t *testing.T) {
+			f, clock := newFake(), newSkewedClock(0)
+			l, err := coordination.AcquireLeadership(t.Context(), &flaky{fake: f, trip: 700 * time.Millisecond}, role(t, "controller"),
+				member(t, "node-1"), coordination.WithClock(clock), coordination.WithPollInterval(500*time.Millisecond))
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock.step(jump)
+			<-time.After(time.Minute)
+			if l.Err() != nil {
+				t.Errorf("after a jump of %v the leadership ended: %v", jump, l.Err())
+			}
+			if err := l.Resign(t.Context()); err != nil && l.Err() == nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A member that lost a duel reads the role while the lease of the winner is live,
+// however many starts failed before, so its fast clock does not make it depose the
+// winner.
+func TestLoserOfADuelSeesTheLeaseOfTheWinner(t *testing.T) {
+	for broken := range 6 {
+		synctest.Test(t, func(t *testing.T) {
+			f, clock := newFake(), newSkewedClock(0)
+			reads, fails := 0, broken
+			loser := run(t, &flaky{fake: f, broken: func() bool { reads++; return reads <= fails }}, "node-1", 0, coordination.WithClock(clock))
+			for len(loser.events) == 0 {
+				<-time.After(100 * time.Millisecond)
+			}
+			winner, err := coordination.AcquireLeadership(t.Context(), f, role(t, "controller"), member(t, "node-2"),
+				coordination.WithClock(newSkewedClock(time.Hour))) // and so it does not wait
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock.step(2 * time.Hour)
+			reads, fails = 0, 1
+			before := f.count("mint")
+			<-time.After(10 * time.Minute)
+			if mints := f.count("mint") - before; mints != 0 || winner.Err() != nil {
+				t.Errorf("%d failed reads before: %d mints beside the winner, which ended with %v", broken, mints, winner.Err())
+			}
+			if err := winner.Resign(t.Context()); err != nil && winner.Err() == nil {
+				t.Error(err)
+			}
+			loser.cancel()
+			if err := <-loser.result; err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }

@@ -130,7 +130,8 @@ func (l *Leadership) attempt(held *grant, last failure) error {
 	defer cancel()
 	result := make(chan error, 1)
 	go func() { result <- l.Renew(ctx) }()
-	patience := held.untilExpiry(began)
+	// A step of the wall clock takes no time from the attempt.
+	patience := max(held.untilExpiry(began), min(bound, held.left(began)))
 	if patience == 0 {
 		patience = bound
 	}

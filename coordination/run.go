@@ -42,9 +42,9 @@ type Callbacks struct {
 // over. Before each new start it waits: one poll interval at first, twice as
 // long after every failed acquisition and every term shorter than a lease, and
 // the lease duration at most. A member that stood by for a lease before its
-// acquisition failed waits one poll interval again, and no member waits past
-// the instant at which its turn to challenge comes. What a failed acquisition
-// saw of the holder stays known to the next one.
+// acquisition failed, or whose term another member took, waits one poll interval
+// again, and no member waits past the instant at which its turn to challenge
+// comes. What a failed acquisition saw of the holder stays known to the next one.
 //
 // When ctx ends, Run waits for OnAcquired and resigns; with
 // [WithDeregisterOnCancel] it also leaves the roster. It then returns nil, or
@@ -106,6 +106,9 @@ func (e *elector) run(ctx context.Context, callbacks Callbacks) error {
 				return err
 			}
 			e.identity.resigned = errors.Is(l.Err(), ErrNotHeld)
+			if errors.Is(l.Err(), ErrFenced) {
+				failures = 0 // the lease of the next holder is to be seen while it is new
+			}
 		case ctx.Err() != nil:
 			return errors.Join(ignoring(err, ctx.Err()), abandoned)
 		case broken(err), refuses(err) && !e.identity.looked:
