@@ -119,5 +119,5 @@ func ExampleNewDynamicProtobufSerde() {
 
 	// Output:
 	// shop.Order.id o-1
-	// true message shop.Order field id at byte 1: truncated: length 3 exceeds the 2 bytes that remain
+	// true message shop.Order field id at byte 1: unexpected EOF
 }

@@ -302,10 +302,9 @@ func (f *protobufFormat[T]) compileEncoder(target *writerSchema) (encoder[T], er
 
 // protobufReader reads one message.
 type protobufReader[T proto.Message] struct {
-	message    protoreflect.MessageType
-	guard      bool // the library may panic
-	extensions protoregistry.ExtensionTypeResolver
-	options    proto.UnmarshalOptions
+	message protoreflect.MessageType
+	guard   bool // the library may panic
+	options proto.UnmarshalOptions
 }
 
 func (r *protobufReader[T]) read(body []byte) (T, error) {
@@ -316,7 +315,7 @@ func (r *protobufReader[T]) read(body []byte) (T, error) {
 	}
 	if err := unmarshal(body, m); err != nil {
 		var zero T
-		return zero, dataError(m.ProtoReflect(), body, r.extensions, r.options.RecursionLimit, err)
+		return zero, dataError(r.message.Descriptor(), body, r.options.RecursionLimit, err)
 	}
 	return m.(T), nil
 }
@@ -475,7 +474,7 @@ func (f *protobufFormat[T]) linked(name protoreflect.FullName) protoreflect.Mess
 // reader prepares to read a message, which must be a T. Dynamic messages find
 // extensions through declared, or through their own file where it is nil.
 func (f *protobufFormat[T]) reader(message protoreflect.MessageType, declared *dynamicpb.Types) (*protobufReader[T], error) {
-	r := &protobufReader[T]{message: message, guard: mayPanic(message), extensions: protoregistry.GlobalTypes}
+	var extensions protoregistry.ExtensionTypeResolver = protoregistry.GlobalTypes
 	if _, dynamic := message.Zero().Interface().(*dynamicpb.Message); dynamic {
 		if declared == nil {
 			var err error
@@ -483,19 +482,18 @@ func (f *protobufFormat[T]) reader(message protoreflect.MessageType, declared *d
 				return nil, err
 			}
 		}
-		r.extensions = declared
+		extensions = declared
 	}
 	if f.options.types != nil {
-		r.extensions = f.options.types
+		extensions = f.options.types
 	}
-	r.options = proto.UnmarshalOptions{
+	return &protobufReader[T]{message: message, guard: mayPanic(message), options: proto.UnmarshalOptions{
 		Merge:          true, // into a new message
 		AllowPartial:   f.options.partial,
 		DiscardUnknown: f.options.discardUnknown,
 		RecursionLimit: f.options.recursionLimit,
-		Resolver:       r.extensions,
-	}
-	return r, nil
+		Resolver:       extensions,
+	}}, nil
 }
 
 // mayPanic reports whether the Protobuf library reads messages of a type by

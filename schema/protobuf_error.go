@@ -91,11 +91,13 @@ func protobufPlace(message, path string) string {
 type ProtobufDataError struct {
 	// Message is the full name of the message that was read.
 	Message string
-	// Path names the field, with numbers for fields that the message does not
-	// declare; "" is the message itself. Of a very long path the middle is left
-	// out.
+	// Path names the field that is cut off or not text, with a number for a field
+	// that the message does not declare; elements of lists and entries of maps
+	// are counted as they stand in the body. It is "" where the message as a whole
+	// is refused. Of a very long path the middle is left out.
 	Path string
-	// Offset is where the fault is, in bytes from the start of the body.
+	// Offset is where the field is, in bytes from the start of the body; the length
+	// of the body where the message as a whole is refused.
 	Offset int
 
 	reason string

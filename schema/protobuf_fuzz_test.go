@@ -4,12 +4,12 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/krabka-io/krabka-streams-go/internal/testpb"
@@ -117,13 +117,13 @@ func FuzzProtobufFault(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, m := range []proto.Message{&testpb.Placed{}, &testpb.Legacy{}, &testpb.Scalars{}, &testpb.Node{}} {
 			err := proto.UnmarshalOptions{AllowPartial: true}.Unmarshal(body, m)
-			finder := &faultFinder{body: body, extensions: protoregistry.GlobalTypes, limit: defaultRecursionLimit}
-			found := finder.message(m.ProtoReflect().Descriptor(), new(faultScope), 0, len(body), 0, 1)
-			if found != (err != nil) {
-				t.Fatalf("%T: %x: the fault is %v (%s at byte %d), the library says %v", m, body, found, finder.reason, finder.offset, err)
+			cause := cmp.Or(err, errors.New("none"))
+			wrong := dataError(m.ProtoReflect().Descriptor(), body, 0, cause)
+			if err == nil && wrong.Path != "" {
+				t.Fatalf("%T: %x: the fault of a good body is at %s", m, body, wrong.Path)
 			}
-			if found && (finder.offset < 0 || finder.offset > len(body) || finder.reason == "") {
-				t.Fatalf("%T: %x: the fault is %q at byte %d", m, body, finder.reason, finder.offset)
+			if wrong.Offset < 0 || wrong.Offset > len(body) || wrong.reason == "" {
+				t.Fatalf("%T: %x: the fault is %q at byte %d", m, body, wrong.reason, wrong.Offset)
 			}
 		}
 	})

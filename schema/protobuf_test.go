@@ -300,13 +300,13 @@ func TestProtobufFaultsNameFieldAndOffset(t *testing.T) {
 		path             string
 		offset           int
 	}{
-		{"length", "\x0a\x05ab", "message shop.Placed field id at byte 1: truncated: length 5 exceeds the 2 bytes that remain", "id", 1},
-		{"nested", "\x1a\x04\x12\x02\x08\x80", "message shop.Placed field customer.credit.cents at byte 5: truncated after 1 bytes", "customer.credit.cents", 5},
+		{"length", "\x0a\x05ab", "message shop.Placed field id at byte 1: unexpected EOF", "id", 1},
+		{"nested", "\x1a\x04\x12\x02\x08\x80", "message shop.Placed field customer.credit.cents at byte 5: unexpected EOF", "customer.credit.cents", 5},
 		{"not text", "\x2a\x03\x0a\x01\xff", "message shop.Placed field lines[0].sku at byte 4: the text is not valid UTF-8", "lines[0].sku", 4},
 		{"tag", "\x0a\x00\x07", "message shop.Placed at byte 2: ", "", 2},
-		{"unknown field", "\xf2\x07\x05a", "message shop.Placed field 126 at byte 2: truncated: length 5 exceeds the 1 bytes that remain", "126", 2},
-		{"fixed", "\x39\x00\x00", "message shop.Placed field weight at byte 1: truncated after 2 bytes", "weight", 1},
-		{"group end", "\x0c", "message shop.Placed at byte 0: a group ends that has not begun", "", 0},
+		{"unknown field", "\xf2\x07\x05a", "message shop.Placed field 126 at byte 2: unexpected EOF", "126", 2},
+		{"fixed", "\x39\x00\x00", "message shop.Placed field weight at byte 1: unexpected EOF", "weight", 1},
+		{"group end", "\x0c", "message shop.Placed at byte 0: cannot parse invalid wire-format data", "", 0},
 		{"depth", "\x1a\x04\x12\x02\x08\x01\x1a\x00", "", "", 0},
 	} {
 		got, err := s.Deserialize("t", Encode(9, []byte("\x00"+tt.body)))
@@ -323,7 +323,7 @@ func TestProtobufFaultsNameFieldAndOffset(t *testing.T) {
 	}
 	_, err := nodes.Deserialize("t", Encode(9, append([]byte("\x02\x02"), deep...)))
 	half := strings.TrimSuffix(strings.Repeat("next.", 16), ".")
-	if wrong, ok := errors.AsType[*ProtobufDataError](err); !ok || !strings.Contains(err.Error(), "messages are nested more than 10000 deep") ||
+	if wrong, ok := errors.AsType[*ProtobufDataError](err); !ok || !strings.Contains(err.Error(), "exceeded maximum recursion depth") ||
 		wrong.Offset == 0 || wrong.Path != half+"...."+half {
 		t.Errorf("a message of 10001 levels: %.400v", err)
 	}
