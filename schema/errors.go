@@ -20,12 +20,6 @@ var (
 	ErrVersionNotFound = errors.New("version not found")
 	// ErrSchemaNotFound matches error code 40403.
 	ErrSchemaNotFound = errors.New("schema not found")
-	// ErrSoftDeleted matches error codes 40404 and 40406: the subject or version
-	// is soft-deleted already.
-	ErrSoftDeleted = errors.New("soft-deleted")
-	// ErrNotSoftDeleted matches error codes 40405 and 40407: a permanent delete
-	// needs a soft delete first.
-	ErrNotSoftDeleted = errors.New("not soft-deleted")
 	// ErrNotConfigured matches error codes 40408 and 40409: the subject has no
 	// compatibility level or mode of its own.
 	ErrNotConfigured = errors.New("not configured for the subject")
@@ -34,15 +28,6 @@ var (
 	ErrIncompatible = errors.New("incompatible schema")
 	// ErrInvalidSchema matches error code 42201.
 	ErrInvalidSchema = errors.New("invalid schema")
-	// ErrInvalidVersion matches error code 42202.
-	ErrInvalidVersion = errors.New("invalid version")
-	// ErrInvalidCompatibility matches error code 42203.
-	ErrInvalidCompatibility = errors.New("invalid compatibility level")
-	// ErrInvalidMode matches error code 42204.
-	ErrInvalidMode = errors.New("invalid mode")
-	// ErrNotPermitted matches error code 42205: the subject's mode forbids the
-	// operation.
-	ErrNotPermitted = errors.New("operation not permitted")
 	// ErrReferenceExists matches error code 42206: another schema still refers to
 	// the version.
 	ErrReferenceExists = errors.New("schema is referenced")
@@ -65,17 +50,9 @@ var sentinelByCode = map[int]error{
 	40401: ErrSubjectNotFound,
 	40402: ErrVersionNotFound,
 	40403: ErrSchemaNotFound,
-	40404: ErrSoftDeleted,
-	40405: ErrNotSoftDeleted,
-	40406: ErrSoftDeleted,
-	40407: ErrNotSoftDeleted,
 	40408: ErrNotConfigured,
 	40409: ErrNotConfigured,
 	42201: ErrInvalidSchema,
-	42202: ErrInvalidVersion,
-	42203: ErrInvalidCompatibility,
-	42204: ErrInvalidMode,
-	42205: ErrNotPermitted,
 	42206: ErrReferenceExists,
 }
 

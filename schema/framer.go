@@ -4,7 +4,6 @@ package schema
 
 import (
 	"encoding/binary"
-	"errors"
 	"slices"
 )
 
@@ -138,8 +137,8 @@ type FrameReader[D, E any] struct {
 }
 
 // Split takes the schema id off a payload and returns what the format compiled
-// for it, the message-index list of Protobuf in wire form (see
-// [ParseMessageIndexes]), and the body. Both are parts of payload.
+// for it, the message-index list of Protobuf in wire form, as
+// [ProtobufLocation.Check] takes it, and the body. Both are parts of payload.
 func (r *FrameReader[D, E]) Split(payload []byte) (plan D, indexes, body []byte, err error) {
 	if r.plan != nil && r.short && len(payload) >= idFrameBytes && payload[0] == Magic && binary.BigEndian.Uint32(payload[1:]) == r.id.id {
 		return r.plan.read, nil, payload[idFrameBytes:len(payload):len(payload)], nil
@@ -181,19 +180,6 @@ func (r *FrameReader[D, E]) Failure(cause error) error {
 	return &DeserializeError{
 		Subject: r.core.Subject(r.topic), SchemaID: int(r.id.id), GUID: r.id.guidText(), Kind: r.core.local.kind, cause: cause,
 	}
-}
-
-// ParseMessageIndexes expands a message-index list in wire form, which a
-// [FrameReader] has returned. The caller owns the result.
-func ParseMessageIndexes(list []byte) ([]int, error) {
-	checked, rest, err := splitMessageIndexes(list)
-	if err != nil {
-		return nil, err
-	}
-	if len(rest) > 0 {
-		return nil, errors.New("bytes follow the message indexes")
-	}
-	return messageIndexes(checked), nil
 }
 
 // framed is the value of a framer's serde core: what the format compiled.

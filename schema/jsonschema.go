@@ -34,8 +34,8 @@ type JSONSchemaSerde[T any] struct {
 // the registry.
 //
 // With validate, a document is not read past its schema either: a member that
-// encoding/json would take for a field of T although the schema knows the field
-// by another name, which differs by case, is a violation, and so are repeated
+// encoding/json would take for a field of T although the schema spells its name
+// nowhere, and in another case somewhere, is a violation, and so are repeated
 // members and text that is not Unicode. Types that read themselves, and codecs
 // given with [WithJSONCodec], take members as they please.
 //
@@ -166,10 +166,7 @@ func (f *jsonFormat[T]) compileDecoder(writer *writerSchema) (decoder[T], error)
 	}
 	var members *jsoncheck.Members
 	if check != nil && !f.tree && f.options.unmarshal == nil {
-		var err error
-		if members, err = jsoncheck.PlanMembers(reflect.TypeFor[T](), check.Schema); err != nil {
-			return nil, err
-		}
+		members = jsoncheck.PlanMembers(reflect.TypeFor[T](), check.Schema)
 	}
 	return func(_, body []byte) (T, error) {
 		if check == nil {

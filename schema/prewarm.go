@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -49,7 +50,7 @@ func (r PrewarmReport) Successful() bool { return len(r.Failures) == 0 }
 func (c *SchemaCache) Prewarm(ctx context.Context) error {
 	report := c.PrewarmReport(ctx)
 	var failures []error
-	for _, subject := range sortedKeys(report.Failures) {
+	for _, subject := range slices.Sorted(maps.Keys(report.Failures)) {
 		failures = append(failures, fmt.Errorf("%s: %w", subject, report.Failures[subject]))
 	}
 	return errors.Join(failures...)
@@ -405,13 +406,4 @@ func (l localSchema) differs(other localSchema) bool {
 	l.messageType, other.messageType = "", ""
 	l.dialect, other.dialect = nil, nil
 	return l.identity() != other.identity()
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -374,7 +374,7 @@ func TestMessagesFromTheRegistrysTextAlone(t *testing.T) {
 	}
 	_, err = generic.Deserialize("t", Encode(1, []byte("\x00\x12\x05\x0a\x02k")))
 	data, ok := errors.AsType[*ProtobufDataError](err)
-	if !ok || data.Message != "far.Event" || data.Path != "counts" || data.Offset != 1 {
+	if !ok || data.Message != "far.Event" || data.Path != "counts[0]" || data.Offset != 1 {
 		t.Errorf("a truncated dynamic message: %v", err)
 	}
 	_, err = generic.Serialize("t", got)

@@ -3,269 +3,224 @@
 package jsoncheck
 
 import (
+	"encoding"
+	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxMemberPlans bounds the plans for one Go type and one schema.
-const maxMemberPlans = 1 << 16
-
-// Members says what to check of a value before encoding/json reads it into a
-// Go type. A schema knows a member by its exact name, and encoding/json reads it
-// also into a field whose name differs by case: what the schema says about
-// "name" does not hold for "NAME". Nil is nothing to check.
+// Members says which members of a document encoding/json would read past the
+// schema into a Go type. A schema knows a member by its exact name, and
+// encoding/json reads a member also into a field whose name differs by case: the
+// rule of the schema for "name" does not hold for "NAME". A name counts as known
+// wherever in the schema it is spelt. Nil is nothing to check.
 type Members struct {
-	fields *fieldPlan // of a struct
-
-	// Of a slice, array or map: the elements that the schema tells apart, and the
-	// others.
-	items []*Members
-	named map[string]*Members
-	rest  *Members
+	typ      reflect.Type
+	structs  map[reflect.Type]*structMembers // all that typ reaches
+	known    map[string]bool                 // the names that the schema spells
+	folded   map[string]string               // one of these names, by its folded form
+	patterns []jsonschema.Regexp             // for the names that the schema does not spell
 }
 
-// fieldPlan is the plan for a struct.
-type fieldPlan struct {
-	fields   []goField
-	members  map[string]jsonMember // by the exact names that the struct or the schema spells
-	families map[string]jsonMember // by the folded name, for the names that nobody spells
-	patterns []jsonschema.Regexp   // of the schema
+// structMembers is the fields of a struct. Those that encoding/json leaves out
+// because others hide them are among them.
+type structMembers struct {
+	fields map[string]reflect.Type // by name
+	folded map[string]string       // the name of one of them, by its folded form
 }
 
-// jsonMember is a member that is read into a field.
-type jsonMember struct {
-	field  int
-	known  string // the name by which the schema knows the field instead; "" where that is well
-	nested *Members
-}
-
-// memberPlanner makes the plans for one schema.
-type memberPlanner struct {
-	plans map[memberPlanKey]*Members
-}
-
-type memberPlanKey struct {
-	typ     reflect.Type
-	schemas string
-}
-
-// PlanMembers returns the plan for documents of a schema that are read into
-// a type.
-func PlanMembers(t reflect.Type, schema *jsonschema.Schema) (*Members, error) {
-	p := &memberPlanner{plans: map[memberPlanKey]*Members{}}
-	plan := p.plan(t, applicable(schema))
-	if len(p.plans) > maxMemberPlans {
-		return nil, fmt.Errorf("type %v and the JSON Schema have more than %d parts together", t, maxMemberPlans)
+// PlanMembers returns what to check of the documents of a schema that are read
+// into a type.
+func PlanMembers(t reflect.Type, schema *jsonschema.Schema) *Members {
+	m := &Members{typ: t, structs: map[reflect.Type]*structMembers{}, known: map[string]bool{}, folded: map[string]string{}}
+	for _, s := range reachable([]*jsonschema.Schema{schema}, inside) {
+		for name := range s.Properties {
+			m.spell(name)
+		}
+		for pattern := range s.PatternProperties {
+			m.patterns = append(m.patterns, pattern)
+		}
 	}
-	if !plan.hasFields(map[*Members]bool{}) {
-		return nil, nil
+	m.walk(t, map[reflect.Type]bool{})
+	if len(m.structs) == 0 {
+		return nil
 	}
-	return plan, nil
+	return m
 }
 
-// hasFields reports whether there is a struct anywhere in the plan.
-func (m *Members) hasFields(seen map[*Members]bool) bool {
-	if m == nil || seen[m] {
-		return false
+func (m *Members) spell(name string) {
+	m.known[name] = true
+	if earlier, ok := m.folded[fold(name)]; !ok || name > earlier {
+		m.folded[fold(name)] = name
 	}
-	seen[m] = true
-	has := func(m *Members) bool { return m.hasFields(seen) }
-	return m.fields != nil || has(m.rest) || slices.ContainsFunc(m.items, has) ||
-		slices.ContainsFunc(slices.Collect(maps.Values(m.named)), has)
 }
 
-// plan returns the plan for a type under the schemas that may apply.
-func (p *memberPlanner) plan(t reflect.Type, schemas shape) *Members {
+func (m *Members) matches(name string) bool {
+	return slices.ContainsFunc(m.patterns, func(p jsonschema.Regexp) bool { return p.MatchString(name) })
+}
+
+// walk finds the structs that a type reaches.
+func (m *Members) walk(t reflect.Type, seen map[reflect.Type]bool) {
+	t = pointedTo(t)
+	if seen[t] || readsItself(t) {
+		return
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map:
+		m.walk(t.Elem(), seen)
+	case reflect.Struct:
+		s := &structMembers{fields: map[string]reflect.Type{}, folded: map[string]string{}}
+		s.add(t, map[reflect.Type]bool{})
+		m.structs[t] = s
+		for name, field := range s.fields {
+			if m.matches(name) {
+				m.spell(name)
+			}
+			m.walk(field, seen)
+		}
+	}
+}
+
+func pointedTo(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch t.Kind() {
-	case reflect.Struct, reflect.Slice, reflect.Array, reflect.Map:
-	default:
-		return nil
-	}
-	if readsItself(t) {
-		return nil
-	}
-	key := memberPlanKey{t, schemas.key()}
-	if known, ok := p.plans[key]; ok {
-		return known
-	}
-	made := new(Members)
-	p.plans[key] = made
-	switch {
-	case len(p.plans) > maxMemberPlans:
-	case t.Kind() == reflect.Struct:
-		made.fields = p.structure(goFields(t), schemas)
-	case t.Kind() == reflect.Map:
-		made.named = map[string]*Members{}
-		for _, name := range schemas.propertyNames() {
-			made.named[name] = p.plan(t.Elem(), schemas.applicableProperty(name))
-		}
-		made.rest = p.plan(t.Elem(), schemas.applicableRest())
-	default:
-		for i := range schemas.prefixItems() {
-			made.items = append(made.items, p.plan(t.Elem(), schemas.applicableItem(i)))
-		}
-		made.rest = p.plan(t.Elem(), schemas.applicableItem(-1))
-	}
-	return made
+	return t
 }
 
-func (p *memberPlanner) structure(fields []goField, schemas shape) *fieldPlan {
-	plan := &fieldPlan{fields: fields, members: map[string]jsonMember{}, families: map[string]jsonMember{}}
-	for _, s := range schemas.all {
-		for pattern := range s.PatternProperties {
-			plan.patterns = append(plan.patterns, pattern)
-		}
-	}
-	for i, field := range fields {
-		plan.members[field.name] = jsonMember{field: i}
-		if _, ok := plan.families[folded(field.name)]; !ok {
-			plan.families[folded(field.name)] = jsonMember{field: i}
-		}
-	}
-	// What the schema spells, and by what name it knows each field.
-	spelt := schemas.propertyNames()
-	for _, field := range fields {
-		if plan.matches(field.name) {
-			spelt = append(spelt, field.name)
-		}
-	}
-	known := make([]string, len(fields))
-	for _, name := range spelt {
-		member, ok := plan.member(name)
-		if !ok {
-			continue
-		}
-		plan.members[name] = member
-		if known[member.field] == "" {
-			known[member.field] = name
-		}
-	}
-	for name, member := range plan.members {
-		member.nested = p.plan(fields[member.field].typ, schemas.applicableProperty(name))
-		if !slices.Contains(spelt, name) {
-			member.known = known[member.field]
-		}
-		plan.members[name] = member
-	}
-	for name, family := range plan.families {
-		family.nested = p.plan(fields[family.field].typ, schemas.applicableRest())
-		family.known = known[family.field]
-		plan.families[name] = family
-	}
-	return plan
+// readsItself reports whether values of a type read JSON with a method.
+func readsItself(t reflect.Type) bool {
+	p := reflect.PointerTo(t)
+	return p.Implements(reflect.TypeFor[json.Unmarshaler]()) || p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// matches reports whether a pattern of the schema knows a name.
-func (p *fieldPlan) matches(name string) bool {
-	return slices.ContainsFunc(p.patterns, func(pattern jsonschema.Regexp) bool { return pattern.MatchString(name) })
+// add adds the fields of a struct type, and then those of the structs that it
+// embeds without a tag.
+func (s *structMembers) add(t reflect.Type, seen map[reflect.Type]bool) {
+	seen[t] = true
+	var embedded []reflect.Type
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		name, _, _ := strings.Cut(tag, ",")
+		switch {
+		case tag == "-":
+		case f.Anonymous && name == "" && pointedTo(f.Type).Kind() == reflect.Struct:
+			embedded = append(embedded, pointedTo(f.Type))
+		case f.IsExported():
+			if name == "" {
+				name = f.Name
+			}
+			if _, ok := s.fields[name]; !ok {
+				s.fields[name] = f.Type
+			}
+			if _, ok := s.folded[fold(name)]; !ok {
+				s.folded[fold(name)] = name
+			}
+		}
+	}
+	for _, e := range embedded {
+		if !seen[e] {
+			s.add(e, seen)
+		}
+	}
 }
 
-// member returns what becomes of a member, or false where no field takes it.
-func (p *fieldPlan) member(name string) (jsonMember, bool) {
-	if member, ok := p.members[name]; ok {
-		return member, true
-	}
-	var room [64]byte
-	member, ok := p.families[string(appendFolded(room[:0], name))]
-	if ok && member.known != "" && p.matches(name) {
-		member.known = ""
-	}
-	return member, ok
+// fold returns a name in the form that all names have which differ from it by
+// case alone.
+func fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r - 'a' + 'A'
+		}
+		if r < utf8.RuneSelf {
+			return r
+		}
+		// The smallest rune stands for those that fold to it.
+		next := unicode.SimpleFold(r)
+		for ; next > r; next = unicode.SimpleFold(r) {
+			r = next
+		}
+		return next
+	}, name)
 }
 
-// check appends what is wrong with the members of a document to found.
-func (m *Members) check(document any, found []Violation) []Violation {
-	if m == nil {
-		return found
-	}
+// check appends what is wrong with the members of a document that is read into a
+// type to found.
+func (m *Members) check(document any, t reflect.Type, found []Violation) []Violation {
+	t = pointedTo(t)
 	switch value := document.(type) {
 	case []any:
-		for i, element := range value {
-			of := m.rest
-			if i < len(m.items) {
-				of = m.items[i]
+		if t.Kind() == reflect.Slice || t.Kind() == reflect.Array {
+			for i, element := range value {
+				found = m.below(element, t.Elem(), strconv.Itoa(i), found)
 			}
-			if of == nil {
-				continue
-			}
-			before := len(found)
-			found = of.check(element, found)
-			within(found[before:], strconv.Itoa(i))
 		}
 	case map[string]any:
-		if m.fields != nil {
-			return m.fields.check(value, found)
+		if s := m.structs[t]; s != nil {
+			return m.object(value, s, found)
 		}
-		for name, element := range value {
-			of, ok := m.named[name]
-			if !ok {
-				of = m.rest
+		if t.Kind() == reflect.Map && !readsItself(t) {
+			for name, element := range value {
+				found = m.below(element, t.Elem(), name, found)
 			}
-			before := len(found)
-			found = of.check(element, found)
-			within(found[before:], name)
 		}
 	}
 	return found
 }
 
-// within puts violations into a member or element.
-func within(found []Violation, token string) {
-	for i := range found {
-		found[i].within(token)
+// below checks a member or element.
+func (m *Members) below(value any, t reflect.Type, token string, found []Violation) []Violation {
+	before := len(found)
+	found = m.check(value, t, found)
+	for i := range found[before:] {
+		found[before+i].within(token)
 	}
+	return found
 }
 
-func (p *fieldPlan) check(object map[string]any, found []Violation) []Violation {
+// object checks a document that is read into a struct.
+func (m *Members) object(object map[string]any, s *structMembers, found []Violation) []Violation {
 	var renamed []string // the members that are not called as their field
 	for name, value := range object {
-		member, ok := p.member(name)
-		if !ok {
-			continue
-		}
-		if name != p.fields[member.field].name {
+		field, exact := s.fields[name], true
+		if field == nil {
+			if field, exact = s.fields[s.folded[fold(name)]], false; field == nil {
+				continue
+			}
 			renamed = append(renamed, name)
 		}
-		before := len(found)
-		if member.known != "" {
-			found = append(found, Violation{Message: fmt.Sprintf(
-				"the schema knows '%s' and not '%s', which would be read into the same field", member.known, name)})
-		} else {
-			found = member.nested.check(value, found)
+		if !m.known[name] && !m.matches(name) {
+			known := m.folded[fold(name)]
+			if known != "" && (!exact || s.fields[known] == nil) {
+				found = append(found, Violation{Pointer: pointer(name), Message: fmt.Sprintf(
+					"the schema knows '%s' and not '%s', which would be read into the same field", known, name)})
+				continue
+			}
 		}
-		within(found[before:], name)
+		found = m.below(value, field, name, found)
 	}
-	if len(renamed) == 0 {
-		return found
-	}
-	return p.checkRenamed(object, renamed, found)
-}
-
-// checkRenamed looks for members that are read into one field.
-func (p *fieldPlan) checkRenamed(object map[string]any, renamed []string, found []Violation) []Violation {
 	slices.Sort(renamed)
-	readers := map[int]string{}
+	readers := map[string]string{} // the member that is read into a field
 	for _, name := range renamed {
-		member, _ := p.member(name)
-		other, taken := readers[member.field]
-		if _, ok := object[p.fields[member.field].name]; ok && !taken {
-			other, taken = p.fields[member.field].name, true
+		field := s.folded[fold(name)]
+		other, taken := readers[field]
+		if _, ok := object[field]; ok && !taken {
+			other, taken = field, true
 		}
-		if !taken {
-			readers[member.field] = name
-			continue
+		if taken {
+			found = append(found, Violation{Pointer: pointer(name), Message: fmt.Sprintf("'%s' and '%s' would be read into the same field", other, name)})
+		} else {
+			readers[field] = name
 		}
-		found = append(found, Violation{
-			Pointer: pointer(name), Message: fmt.Sprintf("'%s' and '%s' would be read into the same field", other, name),
-		})
 	}
 	return found
 }

@@ -28,7 +28,9 @@ func Validate(schema *Validator, members *Members, document any) error {
 		}
 		result.collect(failed, "")
 	}
-	result.Violations = members.check(document, result.Violations)
+	if members != nil {
+		result.Violations = members.check(document, members.typ, result.Violations)
+	}
 	switch excess := len(result.Violations) - maxViolations; {
 	case len(result.Violations) == 0:
 		return nil

@@ -7,8 +7,9 @@ import "google.golang.org/protobuf/reflect/protoreflect"
 // File is a file with the files that it imports, for comparing.
 type File struct {
 	file       protoreflect.FileDescriptor
-	age        int // place in the history
-	files      map[string]protoreflect.FileDescriptor
+	age        int             // place in the history
+	files      map[string]bool // that have been added, by path
+	messages   map[protoreflect.FullName]protoreflect.MessageDescriptor
 	extensions map[protoreflect.FullName][]protoreflect.FieldDescriptor // by what they extend
 }
 
@@ -18,7 +19,8 @@ func NewFile(file protoreflect.FileDescriptor, age int) *File {
 	s := &File{
 		file:       file,
 		age:        age,
-		files:      make(map[string]protoreflect.FileDescriptor),
+		files:      make(map[string]bool),
+		messages:   make(map[protoreflect.FullName]protoreflect.MessageDescriptor),
 		extensions: make(map[protoreflect.FullName][]protoreflect.FieldDescriptor),
 	}
 	s.add(file)
@@ -26,47 +28,27 @@ func NewFile(file protoreflect.FileDescriptor, age int) *File {
 }
 
 func (s *File) add(file protoreflect.FileDescriptor) {
-	if s.files[file.Path()] != nil {
+	if s.files[file.Path()] {
 		return
 	}
-	s.files[file.Path()] = file
-	s.addExtensions(file)
+	s.files[file.Path()] = true
+	s.addScope(file)
 	for i := range file.Imports().Len() {
 		s.add(file.Imports().Get(i).FileDescriptor)
 	}
 }
 
-func (s *File) addExtensions(scope declarations) {
+func (s *File) addScope(scope declarations) {
 	for i := range scope.Extensions().Len() {
 		extension := scope.Extensions().Get(i)
 		extended := extension.ContainingMessage().FullName()
 		s.extensions[extended] = append(s.extensions[extended], extension)
 	}
 	for i := range scope.Messages().Len() {
-		s.addExtensions(scope.Messages().Get(i))
+		message := scope.Messages().Get(i)
+		s.messages[message.FullName()] = message
+		s.addScope(message)
 	}
-}
-
-// message returns the message of a full name, or nil.
-func (s *File) message(name protoreflect.FullName) protoreflect.MessageDescriptor {
-	// The names of the messages around it, innermost first.
-	var path []protoreflect.Name
-	for ; name != ""; name = name.Parent() {
-		path = append(path, name.Name())
-		for _, file := range s.files {
-			if file.Package() != name.Parent() {
-				continue
-			}
-			message := file.Messages().ByName(path[len(path)-1])
-			for i := len(path) - 2; i >= 0 && message != nil; i-- {
-				message = message.Messages().ByName(path[i])
-			}
-			if message != nil {
-				return message
-			}
-		}
-	}
-	return nil
 }
 
 // fields returns the fields of a message in the order of declaration, extensions

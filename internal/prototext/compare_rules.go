@@ -68,8 +68,8 @@ func (p *comparison) message(name protoreflect.FullName) []string {
 	m := messagePair{
 		comparison: p,
 		name:       name,
-		reader:     p.reader.message(name),
-		writer:     p.writer.message(name),
+		reader:     p.reader.messages[name],
+		writer:     p.writer.messages[name],
 	}
 	switch {
 	case m.writer == nil:

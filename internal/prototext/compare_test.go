@@ -136,7 +136,7 @@ func TestCompatibleProtobufReadersReadWhatWasWritten(t *testing.T) {
 			if err != nil {
 				continue // text that is not UTF-8
 			}
-			read := dynamicpb.NewMessage(NewFile(second, 1).message(message.FullName()))
+			read := dynamicpb.NewMessage(NewFile(second, 1).messages[message.FullName()])
 			if err := (proto.UnmarshalOptions{AllowPartial: true}).Unmarshal(data, read); err != nil {
 				rt.Fatalf("%x of %s: %v", data, message.FullName(), err)
 			}

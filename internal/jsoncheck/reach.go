@@ -8,13 +8,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// applicable returns the schemas that may apply to a document of the given ones,
-// whatever the document is: each alternative and condition counts. The types of
-// the shape are of no use.
-func applicable(schemas ...*jsonschema.Schema) shape {
-	return shape{all: reachable(schemas, inPlace)}
-}
-
 // reachable returns schemas with those that next leads to, each once.
 func reachable(schemas []*jsonschema.Schema, next func(*jsonschema.Schema) []*jsonschema.Schema) []*jsonschema.Schema {
 	var all []*jsonschema.Schema
@@ -65,45 +58,4 @@ func inside(s *jsonschema.Schema) []*jsonschema.Schema {
 		found = append(found, property)
 	}
 	return found
-}
-
-// applicableProperty returns the schemas that may apply to the value of one
-// property.
-func (w shape) applicableProperty(name string) shape {
-	var found []*jsonschema.Schema
-	for _, s := range w.all {
-		schemas, _ := propertySchemas(s, name)
-		found = append(append(found, schemas...), s.UnevaluatedProperties)
-	}
-	return applicable(found...)
-}
-
-// applicableRest returns the schemas that may apply to properties that no schema
-// spells.
-func (w shape) applicableRest() shape {
-	var found []*jsonschema.Schema
-	for _, s := range w.all {
-		additional, _ := restOf(s.AdditionalProperties)
-		found = append(found, additional, s.UnevaluatedProperties)
-		for _, schema := range s.PatternProperties {
-			found = append(found, schema)
-		}
-	}
-	return applicable(found...)
-}
-
-// applicableItem returns the schemas that may apply to the element at i; an i of
-// -1 stands for the elements after every prefix.
-func (w shape) applicableItem(i int) shape {
-	var found []*jsonschema.Schema
-	for _, s := range w.all {
-		t := tupleOf(s)
-		if i >= 0 && i < len(t.prefix) {
-			found = append(found, t.prefix[i])
-		} else {
-			found = append(found, t.rest)
-		}
-		found = append(found, s.Contains, s.UnevaluatedItems)
-	}
-	return applicable(found...)
 }
