@@ -93,6 +93,9 @@ func (m *RowMetadata) headerBlob(row int) []byte {
 }
 
 func (m *RowMetadata) headersOf(row int) ([]RecordHeader, error) {
+	if m.headers == nil {
+		return nil, nil
+	}
 	blob := m.headerBlob(row)
 	if bytes.Equal(blob, noHeaders) {
 		return nil, nil

@@ -28,8 +28,17 @@ func powerOfTen(n int) decimalWords {
 // negative reports whether the number is negative in two's complement.
 func (w *decimalWords) negative() bool { return w[3]>>63 == 1 }
 
+// short reports whether the number is one of 64 bits.
+func (w *decimalWords) short() bool {
+	sign := uint64(int64(w[0]) >> 63)
+	return w[1] == sign && w[2] == sign && w[3] == sign
+}
+
 // below reports whether the amount of w is below limit, a positive number.
 func (w *decimalWords) below(limit *decimalWords) bool {
+	if w.short() && limit.short() {
+		return int64(w[0]) < int64(limit[0]) && int64(w[0]) > -int64(limit[0])
+	}
 	amount := *w
 	if w.negative() {
 		carry := uint64(1)
@@ -51,6 +60,15 @@ func (w *decimalWords) setBytes(v []byte) bool {
 	var fill byte
 	if len(v) > 0 {
 		fill = byte(int8(v[0]) >> 7)
+	}
+	if len(v) <= 8 {
+		short := int64(int8(fill))
+		for _, b := range v {
+			short = short<<8 | int64(b)
+		}
+		rest := uint64(short >> 63)
+		*w = decimalWords{uint64(short), rest, rest, rest}
+		return true
 	}
 	for len(v) > 8*len(w) {
 		if v[0] != fill || (v[1]^fill)&0x80 != 0 {

@@ -5,6 +5,7 @@ package columnarschema
 import (
 	"encoding/binary"
 	"math"
+	"unicode/utf8"
 
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 	"github.com/krabka-io/krabka-streams-go/internal/columnset"
@@ -14,14 +15,15 @@ import (
 type avroCode uint8
 
 const (
-	avroBool      avroCode = iota
-	avroInt                // an int as it is
-	avroLong               // a long as it is
-	avroLongNode           // a long that is promoted or in another unit
-	avroFloat              // a float as it is
-	avroFloatNode          // a float that is promoted
-	avroDouble             // a double as it is
-	avroDoubleNode
+	avroBool       avroCode = iota
+	avroInt                 // an int as it is
+	avroIntLong             // an int as a long
+	avroLong                // a long as it is
+	avroLongNode            // a long that is promoted or in another unit
+	avroFloat               // a float as it is
+	avroFloatNode           // a float that is promoted
+	avroDouble              // a double as it is
+	avroDoubleNode          // a double that is promoted
 	avroString
 	avroBytes
 	avroFixed
@@ -41,6 +43,8 @@ const (
 	avroConstant // no bytes, and a constant
 	avroDefault  // no bytes, and the default of a field
 	avroSkip     // bytes without a column
+	avroSkipLong
+	avroSkipBytes
 	avroFail
 )
 
@@ -49,10 +53,10 @@ const (
 type avroOp struct {
 	code avroCode
 	null uint8 // branch of an avroNullable that is null
-	col  int32 // ID of the column
-	size int32 // bytes of a fixed, or the least of an item
+	col  int32 // ID of the column; -1 for what is skipped
+	size int32 // bytes of a fixed, the least of an item, or fields of a record without bytes
 	name string
-	kids []avroOp // fields, items, branches
+	kids []avroOp // fields, what an item consists of, branches
 	*avroOpMore
 }
 
@@ -62,7 +66,7 @@ type avroOpMore struct {
 	node    *avroplan.Node
 	writer  *avroplan.Schema // of what is skipped
 	others  []int            // columns of the branches that an avroBranch is not
-	symbols [][]byte         // by the writer's index; nil for unknown ones
+	symbols [][]byte         // by the writer's index; nil for those that the reader does not know
 	width   int              // bytes of a decimal in memory
 	limit   decimalWords     // 10 to the power of the precision
 	data    []byte           // of constants and defaults
@@ -87,166 +91,315 @@ func (p *avroDecodePlan) decode(set *columnset.Set, _, body []byte) error {
 		r.columns = set.All()
 	}
 	r.cursor.Reset(body)
-	if err := r.record(p.fields, p.empty); err != nil {
+	if err := r.cursor.Empty(p.empty); err != nil {
 		return err
 	}
+	pos, err := r.run(p.fields, 0)
+	if err != nil {
+		return err
+	}
+	r.cursor.Seek(pos)
 	if err := r.cursor.End(); err != nil {
 		return err
 	}
 	return nil
 }
 
-// record reads the fields of a record.
-func (r *avroReader) record(fields []avroOp, empty int) *avroplan.DatumError {
-	if err := r.cursor.Enter(); err != nil {
-		return err
-	}
-	if empty > 0 {
-		if err := r.cursor.Empty(empty); err != nil {
-			return err
+// run reads a datum for each op, the first at pos, and returns the position behind
+// the last. It reads the short forms, which nearly all data have, by itself and with
+// the position in a register. A datum in another form, a faulty one among them, and
+// what schemas have less often is for [avroReader.one].
+func (r *avroReader) run(ops []avroOp, pos int) (int, *avroplan.DatumError) {
+	data, columns := r.cursor.Data(), r.columns
+	for i := range ops {
+		o := &ops[i]
+		var err *avroplan.DatumError
+		if o.code == avroNullable {
+			var branch int
+			if branch, pos, err = r.branch(data, pos); err != nil {
+				return pos, ops[i].in(err)
+			}
+			if branch == int(o.null) {
+				if o.col >= 0 {
+					columns[o.col].AppendNull()
+				}
+				continue
+			}
+			o = &o.kids[0]
+		}
+		switch o.code {
+		case avroBool:
+			if pos < len(data) && data[pos] <= 1 {
+				columns[o.col].AppendBool(data[pos] == 1)
+				pos++
+				continue
+			}
+		case avroInt:
+			if pos < len(data) && data[pos] < 0x80 {
+				columns[o.col].Append4(uint32(shortLong(data[pos])))
+				pos++
+				continue
+			}
+			if v, next := avroplan.ReadVarint(data, pos); next != 0 && v == int64(int32(v)) && next-pos <= binary.MaxVarintLen32 {
+				columns[o.col].Append4(uint32(v))
+				pos = next
+				continue
+			}
+		case avroIntLong:
+			if pos < len(data) && data[pos] < 0x80 {
+				columns[o.col].Append8(uint64(shortLong(data[pos])))
+				pos++
+				continue
+			}
+			if v, next := avroplan.ReadVarint(data, pos); next != 0 && v == int64(int32(v)) && next-pos <= binary.MaxVarintLen32 {
+				columns[o.col].Append8(uint64(v))
+				pos = next
+				continue
+			}
+		case avroLong:
+			if pos < len(data) && data[pos] < 0x80 {
+				columns[o.col].Append8(uint64(shortLong(data[pos])))
+				pos++
+				continue
+			}
+			if v, next := avroplan.ReadVarint(data, pos); next != 0 {
+				columns[o.col].Append8(uint64(v))
+				pos = next
+				continue
+			}
+		case avroFloat:
+			if len(data)-pos >= 4 {
+				columns[o.col].Append4(binary.LittleEndian.Uint32(data[pos:]))
+				pos += 4
+				continue
+			}
+		case avroDouble:
+			if len(data)-pos >= 8 {
+				columns[o.col].Append8(binary.LittleEndian.Uint64(data[pos:]))
+				pos += 8
+				continue
+			}
+		case avroString:
+			if size, start := shortText(data, pos); start != 0 {
+				if size <= wordsText && len(data)-start >= wordsText {
+					if v := (*[wordsText]byte)(data[start:]); isASCII(v, size) {
+						columns[o.col].AppendShort(v, size)
+						pos = start + size
+						continue
+					}
+				}
+				if v := data[start : start+size]; utf8.Valid(v) {
+					columns[o.col].AppendBytes(v)
+					pos = start + size
+					continue
+				}
+			}
+		case avroBytes:
+			if size, start := shortText(data, pos); start != 0 {
+				if size <= wordsText && len(data)-start >= wordsText {
+					columns[o.col].AppendShort((*[wordsText]byte)(data[start:]), size)
+				} else {
+					columns[o.col].AppendBytes(data[start : start+size])
+				}
+				pos = start + size
+				continue
+			}
+		case avroFixed:
+			if size := int(o.size); len(data)-pos >= size {
+				columns[o.col].AppendFixed(data[pos : pos+size])
+				pos += size
+				continue
+			}
+		case avroStruct:
+			if o.size > 0 {
+				if err := r.cursor.Empty(int(o.size)); err != nil {
+					return pos, ops[i].in(err)
+				}
+			}
+			if pos, err = r.run(o.kids, pos); err != nil {
+				return pos, ops[i].in(err)
+			}
+			columns[o.col].EndStruct()
+			continue
+		case avroChoose:
+			if branch, start := shortIndex(data, pos, len(o.kids)); start != 0 {
+				if pos, err = r.run(o.kids[branch:branch+1], start); err != nil {
+					return pos, ops[i].in(err)
+				}
+				continue
+			}
+		case avroBranch:
+			if pos, err = r.run(o.kids, pos); err != nil {
+				return pos, ops[i].in(err)
+			}
+			for _, id := range o.others {
+				columns[id].AppendNull()
+			}
+			columns[o.col].EndStruct()
+			continue
+		case avroSymbol:
+			if symbol, start := shortIndex(data, pos, len(o.symbols)); start != 0 && o.symbols[symbol] != nil {
+				columns[o.col].AppendBytes(o.symbols[symbol])
+				pos = start
+				continue
+			}
+		case avroList, avroMap:
+			if pos, err = r.items(o, pos); err != nil {
+				return pos, ops[i].in(err)
+			}
+			continue
+		case avroConstant:
+			columns[o.col].AppendConstant(o.data)
+			continue
+		case avroNull:
+			columns[o.col].AppendNull()
+			continue
+		case avroSkipLong:
+			if pos < len(data) && data[pos] < 0x80 {
+				pos++
+				continue
+			}
+		case avroSkipBytes:
+			if size, start := shortText(data, pos); start != 0 {
+				pos = start + size
+				continue
+			}
+		}
+		if pos, err = r.one(o, pos); err != nil {
+			return pos, ops[i].in(err)
 		}
 	}
-	for i := range fields {
-		if err := r.run(&fields[i]); err != nil {
-			return err.In(fields[i].name)
-		}
-	}
-	r.cursor.Leave()
-	return nil
+	return pos, nil
 }
 
-// run reads one datum.
-func (r *avroReader) run(o *avroOp) *avroplan.DatumError {
+// in puts an error into the field that the op reads, if it reads one.
+func (o *avroOp) in(err *avroplan.DatumError) *avroplan.DatumError {
+	if o.name == "" {
+		return err
+	}
+	return err.In(o.name)
+}
+
+// shortLong returns the int or long of one byte.
+func shortLong(b byte) int64 { return int64(b>>1) ^ -int64(b&1) }
+
+// shortText returns the size and the start of a text whose length is one byte and
+// that is there as a whole; otherwise start is 0.
+func shortText(data []byte, pos int) (size, start int) {
+	if pos < len(data) && data[pos]&0x81 == 0 {
+		if size = int(data[pos] >> 1); size < len(data)-pos {
+			return size, pos + 1
+		}
+	}
+	return 0, 0
+}
+
+// shortIndex returns an index below n that is one byte and the position behind it,
+// which is otherwise 0.
+func shortIndex(data []byte, pos, n int) (index, next int) {
+	if pos < len(data) && data[pos]&0x81 == 0 && int(data[pos]>>1) < n {
+		return int(data[pos] >> 1), pos + 1
+	}
+	return 0, 0
+}
+
+// wordsText is the size of texts that are looked at and copied in two words.
+const wordsText = 16
+
+// isASCII reports whether the first size bytes are ASCII.
+func isASCII(v *[wordsText]byte, size int) bool {
+	low, high := binary.LittleEndian.Uint64(v[:8]), binary.LittleEndian.Uint64(v[8:])
+	low &^= math.MaxUint64 << uint(8*size)
+	high &^= math.MaxUint64 << uint(8*max(size-8, 0))
+	return (low|high)&0x8080808080808080 == 0
+}
+
+// branch reads the branch of a union of two.
+func (r *avroReader) branch(data []byte, pos int) (branch, next int, err *avroplan.DatumError) {
+	if pos < len(data) && data[pos]&^2 == 0 {
+		return int(data[pos] >> 1), pos + 1, nil
+	}
+	r.cursor.Seek(pos)
+	branch, err = r.cursor.Index(2)
+	return branch, r.cursor.Offset(), err
+}
+
+// one reads one datum at pos, of which it trusts nothing.
+func (r *avroReader) one(o *avroOp, pos int) (int, *avroplan.DatumError) {
+	r.cursor.Seek(pos)
+	err := r.read(o)
+	return r.cursor.Offset(), err
+}
+
+// read reads the datum at the cursor.
+func (r *avroReader) read(o *avroOp) *avroplan.DatumError {
 	c := &r.cursor
+	var column *columnset.Column
+	if o.col >= 0 {
+		column = r.columns[o.col]
+	}
 	switch o.code {
 	case avroBool:
 		v, err := c.Bool()
 		if err != nil {
 			return err
 		}
-		r.columns[o.col].AppendBool(v)
+		column.AppendBool(v)
 	case avroInt:
-		if v, ok := c.Short(); ok {
-			r.columns[o.col].Append4(uint32(v))
-			return nil
-		}
 		v, err := c.Int()
 		if err != nil {
 			return err
 		}
-		r.columns[o.col].Append4(uint32(v))
+		column.Append4(uint32(v))
 	case avroLong:
-		v, ok := c.Short()
-		if !ok {
-			var err *avroplan.DatumError
-			if v, err = c.Long(); err != nil {
-				return err
-			}
-		}
-		r.columns[o.col].Append8(uint64(v))
-	case avroFloat:
-		v, err := c.Fixed(4)
+		v, err := c.Long()
 		if err != nil {
 			return err
 		}
-		r.columns[o.col].Append4(binary.LittleEndian.Uint32(v))
-	case avroDouble:
-		v, err := c.Fixed(8)
-		if err != nil {
-			return err
-		}
-		r.columns[o.col].Append8(binary.LittleEndian.Uint64(v))
-	case avroString:
-		v, err := c.RawString()
-		if err != nil {
-			return err
-		}
-		r.columns[o.col].AppendBytes(v)
-	case avroBytes:
-		v, err := c.Bytes()
-		if err != nil {
-			return err
-		}
-		r.columns[o.col].AppendBytes(v)
-	case avroFixed:
-		v, err := c.Fixed(int(o.size))
-		if err != nil {
-			return err
-		}
-		r.columns[o.col].AppendFixed(v)
-	case avroNullable:
-		i, ok := c.Short()
-		if !ok || uint64(i) > 1 {
-			var err *avroplan.DatumError
-			if i, err = r.branch(i, ok); err != nil {
-				return err
-			}
-		}
-		if i == int64(o.null) {
-			r.columns[o.col].AppendNull()
-			return nil
-		}
-		return r.run(&o.kids[0])
-	case avroStruct:
-		if err := r.record(o.kids, int(o.size)); err != nil {
-			return err
-		}
-		r.columns[o.col].EndStruct()
-	case avroList, avroMap:
-		return r.items(o)
-	case avroConstant:
-		r.columns[o.col].AppendConstant(o.data)
-	case avroNull:
-		r.columns[o.col].AppendNull()
-	case avroSkip:
-		return c.Skip(o.writer)
-	default:
-		return r.rare(o)
-	}
-	return nil
-}
-
-// branch reads the branch of a union of two that is not 0 or 1 in the short
-// form: another short number, or a number of more bytes than it takes.
-func (r *avroReader) branch(i int64, short bool) (int64, *avroplan.DatumError) {
-	if short {
-		err := r.cursor.Fail("index %d is none of 2", i)
-		err.Offset--
-		return 0, err
-	}
-	full, err := r.cursor.Index(2)
-	return int64(full), err
-}
-
-// rare is run for what schemas have less often.
-func (r *avroReader) rare(o *avroOp) *avroplan.DatumError {
-	c, column := &r.cursor, r.columns[o.col]
-	switch o.code {
-	case avroLongNode:
+		column.Append8(uint64(v))
+	case avroIntLong, avroLongNode:
 		v, err := o.node.ReadLong(c)
 		if err != nil {
 			return err
 		}
 		column.Append8(uint64(v))
-	case avroFloatNode:
+	case avroFloat, avroFloatNode:
 		v, err := o.node.ReadFloat(c)
 		if err != nil {
 			return err
 		}
 		column.Append4(math.Float32bits(v))
-	case avroDoubleNode:
+	case avroDouble, avroDoubleNode:
 		v, err := o.node.ReadDouble(c)
 		if err != nil {
 			return err
 		}
 		column.Append8(math.Float64bits(v))
+	case avroString:
+		v, err := c.RawString()
+		if err != nil {
+			return err
+		}
+		column.AppendBytes(v)
+	case avroBytes:
+		v, err := c.Bytes()
+		if err != nil {
+			return err
+		}
+		column.AppendBytes(v)
+	case avroFixed:
+		v, err := c.Fixed(int(o.size))
+		if err != nil {
+			return err
+		}
+		column.AppendFixed(v)
 	case avroSymbol, avroSymbolIndex:
 		i, err := o.node.ReadSymbol(c)
 		if err != nil {
 			return err
 		}
 		if o.code == avroSymbol {
-			column.AppendBytes(o.symbols[i])
+			column.AppendString(o.node.Schema.Symbols[i])
 		} else {
 			column.Append4(uint32(i))
 		}
@@ -262,22 +415,6 @@ func (r *avroReader) rare(o *avroOp) *avroplan.DatumError {
 			return err
 		}
 		return r.decimal(column, o, v)
-	case avroChoose:
-		i, err := c.Index(len(o.kids))
-		if err != nil {
-			return err
-		}
-		return r.run(&o.kids[i])
-	case avroBranch:
-		if err := r.run(&o.kids[0]); err != nil {
-			return err
-		}
-		for _, id := range o.others {
-			r.columns[id].AppendNull()
-		}
-		column.EndStruct()
-	case avroRecord:
-		return r.record(o.kids, int(o.size))
 	case avroText:
 		text, err := avroTextReader{c}.appendText(r.text[:0], o.node)
 		r.text = text
@@ -285,64 +422,87 @@ func (r *avroReader) rare(o *avroOp) *avroplan.DatumError {
 			return err
 		}
 		column.AppendBytes(text)
+	case avroSkip, avroSkipLong, avroSkipBytes:
+		return c.Skip(o.writer)
+	case avroFail:
+		return c.Fail("%s", o.node.Err)
+	default:
+		return r.nested(o)
+	}
+	return nil
+}
+
+// nested reads the datum at the cursor where it consists of others.
+func (r *avroReader) nested(o *avroOp) *avroplan.DatumError {
+	c := &r.cursor
+	ops := o.kids
+	switch o.code {
+	case avroChoose:
+		i, err := c.Index(len(o.kids))
+		if err != nil {
+			return err
+		}
+		ops = o.kids[i : i+1]
+	case avroRecord:
+		if err := c.Empty(int(o.size)); err != nil {
+			return err
+		}
 	case avroDefault:
 		datum, err := c.EnterDefault(o.data)
 		if err != nil {
 			return err
 		}
-		return c.LeaveDefault(datum, r.run(&o.kids[0]))
-	default:
-		return c.Fail("%s", o.node.Err)
+		_, err = r.run(ops, 0)
+		return c.LeaveDefault(datum, err)
 	}
+	pos, err := r.run(ops, c.Offset())
+	if err != nil {
+		return err
+	}
+	c.Seek(pos)
 	return nil
 }
 
 // items reads the blocks of an array or a map.
-func (r *avroReader) items(o *avroOp) *avroplan.DatumError {
-	c, column := &r.cursor, r.columns[o.col]
-	if err := c.Enter(); err != nil {
-		return err
-	}
-	item, index := &o.kids[0], 0
-	for {
-		block, err := c.Block(int(o.size))
-		if err != nil {
-			return err
-		}
-		if block.Count == 0 {
-			break
-		}
-		if o.code == avroMap {
-			if err := r.entries(column, item, block.Count); err != nil {
-				return err
-			}
+func (r *avroReader) items(o *avroOp, pos int) (int, *avroplan.DatumError) {
+	data := r.cursor.Data()
+	for index := 0; ; {
+		var count int
+		if pos < len(data) && data[pos]&0x81 == 0 && (data[pos] == 0 || o.size > 0 && int(data[pos]>>1)*int(o.size) < len(data)-pos) {
+			count = int(data[pos] >> 1)
+			pos++
 		} else {
-			for range block.Count {
-				if err := r.run(item); err != nil {
-					return err.At(index)
-				}
-				index++
+			r.cursor.Seek(pos)
+			block, err := r.cursor.Block(int(o.size))
+			if err != nil {
+				return pos, err
+			}
+			count, pos = block.Count, r.cursor.Offset()
+		}
+		if count == 0 {
+			r.columns[o.col].EndList()
+			return pos, nil
+		}
+		for end := index + count; index < end; index++ {
+			var err *avroplan.DatumError
+			if pos, err = r.run(o.kids, pos); err != nil {
+				return pos, r.inItem(o, index, err)
 			}
 		}
 	}
-	c.Leave()
-	column.EndList()
-	return nil
 }
 
-// entries reads the entries of one block of a map.
-func (r *avroReader) entries(column *columnset.Column, value *avroOp, count int) *avroplan.DatumError {
-	for range count {
-		key, err := r.cursor.RawString()
-		if err != nil {
-			return err
-		}
-		column.Children()[0].AppendBytes(key)
-		if err := r.run(value); err != nil {
-			return err.Under(string(key))
-		}
+// inItem puts an error into the item of an array, or under the key of a map where
+// the key has been read.
+func (r *avroReader) inItem(o *avroOp, index int, err *avroplan.DatumError) *avroplan.DatumError {
+	if o.code == avroList {
+		return err.At(index)
 	}
-	return nil
+	keys := r.columns[o.kids[0].col]
+	if row := r.columns[o.col].ListStart() + index; row < keys.Len() {
+		return err.Under(string(keys.Text(row)))
+	}
+	return err
 }
 
 // decimal appends a big-endian number of the wire.

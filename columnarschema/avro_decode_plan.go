@@ -3,6 +3,8 @@
 package columnarschema
 
 import (
+	"slices"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
@@ -49,7 +51,9 @@ func (k *avroDecodeCompiler) fields(n *avroplan.Node, columns []*columnset.Colum
 	ops := make([]avroOp, 0, len(n.Steps)+len(n.Defaults))
 	for _, step := range n.Steps {
 		if step.Node == nil {
-			ops = append(ops, avroOp{code: avroSkip, name: step.Writer.Name, avroOpMore: &avroOpMore{writer: step.Writer.Type}})
+			o := skipAvro(step.Writer.Type)
+			o.name = step.Writer.Name
+			ops = append(ops, o)
 			continue
 		}
 		o := k.value(step.Node, columns[step.Field])
@@ -64,6 +68,23 @@ func (k *avroDecodeCompiler) fields(n *avroplan.Node, columns []*columnset.Colum
 	return ops
 }
 
+// skipAvro compiles what passes over data of a writer's schema.
+func skipAvro(s *avroplan.Schema) avroOp {
+	o := avroOp{code: avroSkip, col: -1, avroOpMore: &avroOpMore{writer: s}}
+	switch s.Kind {
+	case avroplan.Long:
+		o.code = avroSkipLong
+	case avroplan.Bytes, avroplan.String:
+		o.code = avroSkipBytes
+	case avroplan.Union:
+		null := slices.IndexFunc(s.Branches, func(b *avroplan.Schema) bool { return b.Kind == avroplan.Null })
+		if len(s.Branches) == 2 && null >= 0 {
+			o.code, o.null, o.kids = avroNullable, uint8(null), []avroOp{skipAvro(s.Branches[1-null])}
+		}
+	}
+	return o
+}
+
 // missing compiles the default of a field that the writer does not have.
 func (k *avroDecodeCompiler) missing(d avroplan.Default, column *columnset.ColumnSpec) avroOp {
 	read := k.value(d.Node, column)
@@ -73,7 +94,7 @@ func (k *avroDecodeCompiler) missing(d avroplan.Default, column *columnset.Colum
 	set.Begin(memory.DefaultAllocator, 1, len(d.Data))
 	r := avroReader{columns: set.All()}
 	r.cursor.Reset(d.Data)
-	if r.run(&read) != nil {
+	if _, err := r.run(o.kids, 0); err != nil {
 		return o // it fails for every record
 	}
 	switch value := r.columns[column.ID]; {
@@ -109,6 +130,9 @@ func (k *avroDecodeCompiler) value(n *avroplan.Node, column *columnset.ColumnSpe
 		o.code = avroInt
 	case avroplan.Long:
 		o.code = plainOr(n, avroLong, avroLongNode)
+		if n.Wire == avroplan.Int && n.Factor == 0 {
+			o.code = avroIntLong
+		}
 	case avroplan.Float:
 		o.code = plainOr(n, avroFloat, avroFloatNode)
 	case avroplan.Double:
@@ -128,8 +152,12 @@ func (k *avroDecodeCompiler) value(n *avroplan.Node, column *columnset.ColumnSpe
 		o.code = avroSymbolIndex
 		if column.Field.Type.ID() != arrow.DICTIONARY {
 			o.code = avroSymbol
-			for _, symbol := range s.Symbols {
-				o.symbols = append(o.symbols, []byte(symbol))
+			for _, symbol := range n.Symbols {
+				var text []byte
+				if symbol >= 0 {
+					text = []byte(s.Symbols[symbol])
+				}
+				o.symbols = append(o.symbols, text)
 			}
 		}
 	case avroplan.Array:
@@ -137,7 +165,7 @@ func (k *avroDecodeCompiler) value(n *avroplan.Node, column *columnset.ColumnSpe
 		o.kids = []avroOp{k.value(n.Items, column.Children[0])}
 	case avroplan.Map:
 		o.code, o.size = avroMap, int32(n.ItemSize)
-		o.kids = []avroOp{k.value(n.Items, column.Children[1])}
+		o.kids = []avroOp{{code: avroString, col: int32(column.Children[0].ID)}, k.value(n.Items, column.Children[1])}
 	case avroplan.Record:
 		o.code, o.size = avroStruct, int32(n.Empty)
 		o.kids = k.fields(n, column.Children)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
@@ -46,45 +48,38 @@ const (
 	writeConstant // the default of a field without a column
 )
 
-// avroColumn writes the values of one column of a batch.
+// avroColumn writes the values of one column of a batch. What most columns need for
+// each value comes first.
 type avroColumn struct {
 	code   avroWriteCode
-	branch int // of the value in a union, or -1
-	null   int // branch of null in a union, or -1
+	ascii  bool // all texts are
+	branch int  // of the value in a union, or -1
 
 	valid      []byte // bits, nil where no value is null
 	validStart int    // position of the first value's bit
 
-	path   string
-	schema *avroplan.Schema
-	ints   []int32 // values, or offsets
-	longs  []int64
-	bits   []byte // of booleans, from bitStart on
-	floats []float32
-	bytes  []byte // what offsets count, or values of size bytes each
-	size   int    // of a value in memory
-	ascii  bool   // all of bytes
+	ints  []int32 // values of four bytes, or offsets
+	longs []int64 // values of eight bytes, or offsets
+	bytes []byte  // what offsets count, values of size bytes each, or bits of booleans
+	size  int
+	kids  []avroColumn
 
-	bitStart int
+	null     int // branch of null in a union, or -1
+	bitStart int // position of the first boolean
+	path     string
+	schema   *avroplan.Schema
 	factor   int64        // see scale
 	limit    decimalWords // 10 to the power of the precision
 	symbols  map[string]int
 	index    func(row int) int // of a dictionary
-	kids     []avroColumn
-	data     []byte // of a constant
+	data     []byte            // of a constant
 }
 
 // avroRowWriter writes the rows of one batch.
 type avroRowWriter struct{ fields []avroColumn }
 
 func (w *avroRowWriter) appendRow(dst []byte, row int) ([]byte, error) {
-	var err error
-	for i := range w.fields {
-		if dst, err = w.fields[i].append(dst, row); err != nil {
-			return dst, err
-		}
-	}
-	return dst, nil
+	return appendAvro(w.fields, dst, row)
 }
 
 // fail returns the error of a value.
@@ -96,44 +91,79 @@ func (w *avroColumn) isNull(row int) bool {
 	return w.valid != nil && w.valid[at>>3]&(1<<(at&7)) == 0
 }
 
-// append writes the value of a row, with its branch in a union.
-func (w *avroColumn) append(dst []byte, row int) ([]byte, error) {
-	if w.valid != nil && w.isNull(row) {
-		return w.appendNull(dst)
-	}
-	if w.branch >= 0 {
-		dst = avroplan.AppendLong(dst, int64(w.branch))
-	}
-	switch w.code {
-	case writeInt32:
-		return avroplan.AppendLong(dst, int64(w.ints[row])), nil
-	case writeInt64:
-		return avroplan.AppendLong(dst, w.longs[row]), nil
-	case writeFloat:
-		return avroplan.AppendFloat(dst, w.floats[row]), nil
-	case writeDouble:
-		return binary.LittleEndian.AppendUint64(dst, uint64(w.longs[row])), nil
-	case writeBool:
-		at := w.bitStart + row
-		return append(dst, w.bits[at>>3]>>(at&7)&1), nil
-	case writeString:
-		v := w.bytes[w.ints[row]:w.ints[row+1]]
-		if !w.ascii && !utf8.Valid(v) {
-			return dst, w.fail(errTextUTF8)
+// avroRoom is room in an arena for all but long values, with what is written beyond
+// a value and then overwritten by the next.
+const avroRoom = 32
+
+// appendAvro writes the values of a row, with their branches in unions.
+func appendAvro(columns []avroColumn, dst []byte, row int) ([]byte, error) {
+	for i := range columns {
+		w := &columns[i]
+		if w.valid != nil && w.isNull(row) {
+			var err error
+			if dst, err = w.appendNull(dst); err != nil {
+				return dst, err
+			}
+			continue
 		}
-		return avroplan.AppendBytes(dst, v), nil
-	case writeBytes:
-		return avroplan.AppendBytes(dst, w.bytes[w.ints[row]:w.ints[row+1]]), nil
-	case writeFixed:
-		return append(dst, w.bytes[row*w.size:(row+1)*w.size]...), nil
+		if cap(dst)-len(dst) < avroRoom {
+			dst = growAvro(dst)
+		}
+		if w.branch >= 0 {
+			dst = avroplan.AppendLong(dst, int64(w.branch))
+		}
+		switch w.code {
+		case writeInt32:
+			dst = avroplan.AppendLong(dst, int64(w.ints[row]))
+		case writeInt64:
+			dst = avroplan.AppendLong(dst, w.longs[row])
+		case writeFloat:
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(w.ints[row]))
+		case writeDouble:
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(w.longs[row]))
+		case writeBool:
+			at := w.bitStart + row
+			dst = append(dst, w.bytes[at>>3]>>(at&7)&1)
+		case writeString, writeBytes:
+			from, to := int(w.ints[row]), int(w.ints[row+1])
+			if w.code == writeString && !w.ascii && !utf8.Valid(w.bytes[from:to]) {
+				return dst, w.fail(errTextUTF8)
+			}
+			if size := to - from; size <= wordsText && from+wordsText <= len(w.bytes) && cap(dst)-len(dst) > wordsText {
+				at := len(dst) + 1
+				dst = dst[:at+wordsText]
+				dst[at-1] = byte(size << 1)
+				*(*[wordsText]byte)(dst[at:]) = *(*[wordsText]byte)(w.bytes[from:])
+				dst = dst[:at+size]
+			} else {
+				dst = avroplan.AppendBytes(dst, w.bytes[from:to])
+			}
+		case writeFixed:
+			dst = append(dst, w.bytes[row*w.size:(row+1)*w.size]...)
+		default:
+			var err error
+			if dst, err = w.appendNested(dst, row); err != nil {
+				return dst, err
+			}
+		}
+	}
+	return dst, nil
+}
+
+// growAvro makes room for the next value.
+func growAvro(dst []byte) []byte { return slices.Grow(dst, avroRoom) }
+
+// appendNested writes a value that consists of others.
+func (w *avroColumn) appendNested(dst []byte, row int) ([]byte, error) {
+	switch w.code {
 	case writeRecord:
-		return w.appendRecord(dst, row)
+		return appendAvro(w.kids, dst, row)
 	case writeList, writeMap:
 		return w.appendItems(dst, row)
-	case writeDecimal:
-		return w.appendDecimal(dst, row)
 	case writeUnion:
 		return w.appendUnion(dst, row)
+	case writeDecimal:
+		return w.appendDecimal(dst, row)
 	}
 	return w.appendRare(dst, row)
 }
@@ -155,7 +185,7 @@ func (w *avroColumn) appendRare(dst []byte, row int) ([]byte, error) {
 		}
 		return avroplan.AppendLong(dst, v), nil
 	case writeWidened:
-		return avroplan.AppendDouble(dst, float64(w.floats[row])), nil
+		return avroplan.AppendDouble(dst, float64(math.Float32frombits(uint32(w.ints[row])))), nil
 	case writeSymbol:
 		v := w.bytes[w.ints[row]:w.ints[row+1]]
 		symbol, ok := w.symbols[string(v)]
@@ -170,7 +200,7 @@ func (w *avroColumn) appendRare(dst []byte, row int) ([]byte, error) {
 		}
 		return avroplan.AppendLong(dst, int64(symbol)), nil
 	case writeDictionary:
-		return w.kids[0].append(dst, w.index(row))
+		return appendAvro(w.kids, dst, w.index(row))
 	case writeText:
 		out, err := appendFromText(dst, w.schema, w.bytes[w.ints[row]:w.ints[row+1]])
 		if err != nil {
@@ -204,16 +234,6 @@ func (w *avroColumn) scale(v int64) (int64, error) {
 	return v, nil
 }
 
-func (w *avroColumn) appendRecord(dst []byte, row int) ([]byte, error) {
-	var err error
-	for i := range w.kids {
-		if dst, err = w.kids[i].append(dst, row); err != nil {
-			return dst, err
-		}
-	}
-	return dst, nil
-}
-
 // appendItems writes an array or a map as one block.
 func (w *avroColumn) appendItems(dst []byte, row int) ([]byte, error) {
 	var from, to int
@@ -227,10 +247,8 @@ func (w *avroColumn) appendItems(dst []byte, row int) ([]byte, error) {
 	}
 	var err error
 	for at := from; at < to; at++ {
-		for i := range w.kids {
-			if dst, err = w.kids[i].append(dst, at); err != nil {
-				return dst, err
-			}
+		if dst, err = appendAvro(w.kids, dst, at); err != nil {
+			return dst, err
 		}
 	}
 	return append(dst, 0), nil
@@ -250,6 +268,14 @@ func (w *avroColumn) appendDecimal(dst []byte, row int) ([]byte, error) {
 		return out, nil
 	}
 	start := len(dst)
+	if v.short() {
+		size := max(1, (bits.Len64(v[0]^uint64(int64(v[0])>>63))+8)/8) // with the sign
+		dst = append(dst, byte(size<<1))
+		for shift := 8*size - 8; shift >= 0; shift -= 8 {
+			dst = append(dst, byte(v[0]>>shift))
+		}
+		return dst, nil
+	}
 	out, _ := v.appendBytes(append(dst, 0), 0)
 	out[start] = byte(len(out)-start-1) << 1 // at most 32 bytes
 	return out, nil
@@ -270,5 +296,5 @@ func (w *avroColumn) appendUnion(dst []byte, row int) ([]byte, error) {
 	if chosen < 0 {
 		return dst, w.fail(errNoBranch)
 	}
-	return w.kids[chosen].append(dst, row)
+	return appendAvro(w.kids[chosen:chosen+1], dst, row)
 }

@@ -3,6 +3,7 @@
 package columnarschema
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -133,7 +134,7 @@ func (b *avroBinder) value(s *avroplan.Schema, values arrow.Array, path string) 
 		if arr, ok := values.(*array.Boolean); ok {
 			w.code, w.bitStart = writeBool, arr.Data().Offset()
 			if buffer := arr.Data().Buffers()[1]; buffer != nil {
-				w.bits = buffer.Bytes()
+				w.bytes = buffer.Bytes()
 			}
 			return w
 		}
@@ -211,13 +212,20 @@ func dataBytes(arr arrow.Array) []byte {
 func (w *avroColumn) setText(arr *array.String) {
 	w.ints, w.bytes, w.ascii = offsetsOf(arr), dataBytes(arr), true
 	if len(w.ints) > 0 {
-		for _, c := range w.bytes[w.ints[0]:w.ints[len(w.ints)-1]] {
-			if c >= 0x80 {
-				w.ascii = false
-				break
-			}
-		}
+		w.ascii = allASCII(w.bytes[w.ints[0]:w.ints[len(w.ints)-1]])
 	}
+}
+
+// allASCII reports whether all bytes are ASCII.
+func allASCII(v []byte) bool {
+	var all uint64
+	for ; len(v) >= 8; v = v[8:] {
+		all |= binary.NativeEndian.Uint64(v)
+	}
+	for _, c := range v {
+		all |= uint64(c)
+	}
+	return all&0x8080808080808080 == 0
 }
 
 // setFixed takes the values of a column of fixed width.
@@ -261,8 +269,8 @@ func (b *avroBinder) dictionary(w avroColumn, arr *array.Dictionary) avroColumn 
 		return w
 	}
 	w.code = writeSymbolIndex
-	table := symbolTable(w.schema)
 	w.ints = make([]int32, symbols.Len())
+	table := symbolTable(w.schema)
 	for i := range w.ints {
 		symbol, ok := table[symbols.Value(i)]
 		if !ok {
@@ -277,7 +285,7 @@ func (b *avroBinder) dictionary(w avroColumn, arr *array.Dictionary) avroColumn 
 func (b *avroBinder) float(w avroColumn, values arrow.Array) avroColumn {
 	switch arr := values.(type) {
 	case *array.Float32:
-		w.floats, w.code = arr.Float32Values(), writeFloat
+		w.code, w.ints = writeFloat, arrow.Int32Traits.CastFromBytes(arrow.Float32Traits.CastToBytes(arr.Float32Values()))
 		if w.schema.Kind == avroplan.Double {
 			w.code = writeWidened
 		}

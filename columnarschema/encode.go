@@ -21,8 +21,8 @@ import (
 // [schema.UnresolvedSubjectError]: RegisterSubject and
 // [schema.SchemaCache.Prewarm] come first.
 //
-// The keys and values that are written lie in one piece of memory, which the
-// caller owns.
+// The keys and values that are written lie in a few large pieces of memory, which
+// the caller owns: one that is kept keeps those around it.
 func (c *recordCodec) Encode(topic string, batch arrow.RecordBatch) ([]columnar.ProduceRecord, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -41,14 +41,11 @@ func (c *recordCodec) Encode(topic string, batch arrow.RecordBatch) ([]columnar.
 			return nil, err
 		}
 	}
-	w := batchWriter{
-		value: value, key: key,
-		arena: make([]byte, 0, batch.NumRows()*c.perRow.Load()*17/16),
-		parts: make([]span, 0, 2*batch.NumRows()),
-	}
+	w := batchWriter{value: value, key: key, perRow: max(int(c.perRow.Load()), leastPerRow)}
 	records := make([]columnar.ProduceRecord, batch.NumRows())
 	metadata := columnar.NewRowMetadata(batch)
 	for row := range records {
+		w.reserve(row, len(records)-row)
 		if records[row], err = metadata.Record(row); err != nil {
 			return nil, err
 		}
@@ -56,11 +53,8 @@ func (c *recordCodec) Encode(topic string, batch arrow.RecordBatch) ([]columnar.
 			return nil, err
 		}
 	}
-	for _, part := range w.parts {
-		*part.target = w.arena[part.start:part.end:part.end]
-	}
 	if len(records) > 0 {
-		c.perRow.Store(int64(len(w.arena)/len(records)) + 1)
+		c.perRow.Store(int64(w.size / len(records)))
 	}
 	return records, nil
 }
@@ -68,14 +62,24 @@ func (c *recordCodec) Encode(topic string, batch arrow.RecordBatch) ([]columnar.
 // batchWriter writes the rows of one batch.
 type batchWriter struct {
 	value, key *partWriter // key is nil where the key's bytes are a column
-	arena      []byte
-	parts      []span
+	arena      []byte      // of this record and of some before
+	size       int         // bytes of all records
+	perRow     int         // bytes that a record is expected to take
 }
 
-// span is where a part of a record lies in the arena.
-type span struct {
-	target     *[]byte
-	start, end int
+// leastPerRow is the size that the records of a first batch are expected to have.
+const leastPerRow = 64
+
+// reserve takes memory for all rows that are left where there may be too little for
+// the next one. The records before it stay where they are.
+func (w *batchWriter) reserve(done, left int) {
+	if cap(w.arena)-len(w.arena) >= 2*w.perRow {
+		return
+	}
+	if done > 0 {
+		w.perRow = max(w.size/done, leastPerRow)
+	}
+	w.arena = make([]byte, 0, (left+2)*w.perRow*17/16)
 }
 
 // record writes the key and the value of a row, which has no value if it is a
@@ -101,8 +105,8 @@ func (w *batchWriter) write(part *partWriter, record *columnar.ProduceRecord, ta
 	if err != nil {
 		return &columnar.RowError{Row: row, Cause: part.frames.Failure(err)}
 	}
-	w.arena = grown
-	w.parts = append(w.parts, span{target, start, len(grown)})
+	w.size += len(grown) - start
+	w.arena, *target = grown, grown[start:len(grown):len(grown)]
 	if part.header != nil {
 		record.Headers = append(record.Headers[:len(record.Headers):len(record.Headers)], *part.header)
 	}

@@ -253,6 +253,15 @@ func BenchmarkProtobufDecode(b *testing.B) {
 				}
 				reportPerRecord(b)
 			})
+			b.Run(bench.name+"/"+name+"/paired", func(b *testing.B) {
+				benchPaired(b, func() error { return decodeOnce(bench.codec, bench.records) }, func() error {
+					batch, err := boxedColumns(message, bench.columns, bench.bodies)
+					if err == nil {
+						batch.Release()
+					}
+					return err
+				}, 1)
+			})
 		}
 	}
 }
@@ -282,6 +291,15 @@ func BenchmarkProtobufEncode(b *testing.B) {
 					}
 				}
 				reportPerRecord(b)
+			})
+			b.Run(bench.name+"/"+name+"/paired", func(b *testing.B) {
+				benchPaired(b, func() error {
+					_, err := bench.codec.Encode("t", batch)
+					return err
+				}, func() error {
+					_, err := boxedBodies(message, batch)
+					return err
+				}, 1)
 			})
 		}
 	}

@@ -5,6 +5,7 @@ package avroplan
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 )
 
 // AppendBool adds a boolean to dst.
@@ -22,7 +23,23 @@ func AppendLong(dst []byte, v int64) []byte {
 	if u < 0x80 {
 		return append(dst, byte(u))
 	}
-	return binary.AppendUvarint(dst, u)
+	return appendVarint(dst, u)
+}
+
+// appendVarint adds a number of several bytes to dst: the counterpart of
+// [ReadVarint].
+func appendVarint(dst []byte, u uint64) []byte {
+	if u >= 1<<(7*varintWord) || cap(dst)-len(dst) < varintWord {
+		return binary.AppendUvarint(dst, u)
+	}
+	w := u&0x000000000fffffff | u&0x00fffffff0000000<<4
+	w = w&0x00003fff00003fff | w&0x0fffc0000fffc000<<2
+	w = w&0x007f007f007f007f | w&0x3f803f803f803f80<<1
+	size := (bits.Len64(u) + 6) / 7
+	w |= 0x8080808080808080 &^ (math.MaxUint64 << uint(8*size-8)) // all bytes but the last
+	at := len(dst)
+	binary.LittleEndian.PutUint64(dst[at:at+varintWord], w)
+	return dst[:at+size]
 }
 
 // AppendFloat adds a float to dst.

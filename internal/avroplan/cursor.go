@@ -51,7 +51,20 @@ type Cursor struct {
 
 // Reset makes the cursor read data from the start. It does not change data and
 // keeps it until the next Reset.
-func (c *Cursor) Reset(data []byte) { *c = Cursor{data: data, size: len(data)} }
+func (c *Cursor) Reset(data []byte) {
+	c.data, c.size = data, len(data)
+	c.pos, c.depth, c.empty, c.emptyFields, c.defaultBytes = 0, 0, 0, 0, 0
+	if c.text != "" {
+		c.text = ""
+	}
+}
+
+// Data returns the bytes that the cursor reads, which a caller may read itself, from
+// Offset on. It then calls Seek with the position of the byte behind them.
+func (c *Cursor) Data() []byte { return c.data }
+
+// Seek makes a position within Data that of the next byte.
+func (c *Cursor) Seek(pos int) { c.pos = pos }
 
 // EnterDefault makes the cursor read the default of a field that the datum
 // lacks, which counts against the bounds of the datum. LeaveDefault goes back to
@@ -184,17 +197,9 @@ func (c *Cursor) Long() (int64, *DatumError) {
 }
 
 func (c *Cursor) longLong() (int64, *DatumError) {
-	if rest := c.data[c.pos:]; len(rest) >= binary.MaxVarintLen64 {
-		// No byte of the longest form needs a check for the end of the data.
-		u := uint64(rest[0] & 0x7f)
-		for i, shift := 1, 7; i < binary.MaxVarintLen64-1; i, shift = i+1, shift+7 {
-			b := uint64(rest[i])
-			u |= (b & 0x7f) << shift
-			if b < 0x80 {
-				c.pos += i + 1
-				return int64(u>>1) ^ -int64(u&1), nil
-			}
-		}
+	if v, next := ReadVarint(c.data, c.pos); next != 0 {
+		c.pos = next
+		return v, nil
 	}
 	u, n := binary.Uvarint(c.data[c.pos:])
 	if n <= 0 {

@@ -26,6 +26,8 @@ type Column struct {
 	children []*Column
 	length   int
 	nulls    int
+	size     int // bytes of all texts
+	marked   int // bytes of valid in use
 	// valid has a zero bit for each null. All values beyond its end are valid.
 	valid   vector[uint8]
 	words   vector[uint64]
@@ -49,18 +51,18 @@ func (c *Column) NullN() int { return c.nulls }
 
 // begin makes room for length values in a batch of that many rows and bytes.
 func (c *Column) begin(rows, length, size int) {
-	mem := c.room.mem
+	mem, limit := c.room.mem, c.room.limit
 	switch c.kind {
 	case words:
-		c.words.reserve(mem, length)
+		c.words.reserve(mem, length, limit)
 	case halfWords:
-		c.halves.reserve(mem, length)
+		c.halves.reserve(mem, length, limit)
 	case fixed:
-		c.bytes.reserve(mem, length*c.width)
+		c.bytes.reserve(mem, length*c.width, limit)
 	case bools:
-		c.bytes.reserve(mem, (length+7)/8)
+		c.bytes.reserve(mem, (length+7)/8, limit)
 	case texts:
-		c.bytes.reserve(mem, min(c.scaled(c.lastBytes, rows), size))
+		c.bytes.reserve(mem, min(c.scaled(c.lastBytes, rows), size)+shortText, limit)
 		c.beginOffsets(length)
 	case lists, maps:
 		c.beginOffsets(length)
@@ -83,8 +85,8 @@ func (c *Column) scaled(last, rows int) int {
 }
 
 func (c *Column) beginOffsets(length int) {
-	c.offsets.reserve(c.room.mem, length+1)
-	c.offsets.s = append(c.offsets.s[:0], 0)
+	c.offsets.reserve(c.room.mem, length+1, max(c.room.limit, minBytes))
+	c.offsets.s[0] = 0
 }
 
 func (c *Column) discard() {
@@ -93,8 +95,11 @@ func (c *Column) discard() {
 	c.halves.release()
 	c.bytes.release()
 	c.offsets.release()
-	c.length, c.nulls = 0, 0
+	c.empty()
 }
+
+// empty forgets the values.
+func (c *Column) empty() { c.length, c.nulls, c.size, c.marked = 0, 0, 0, 0 }
 
 // full notes that the column has no room.
 func (c *Column) full() {
@@ -105,22 +110,34 @@ func (c *Column) full() {
 
 // Append8 appends a value of eight bytes in the order of this machine.
 func (c *Column) Append8(v uint64) {
-	if len(c.words.s) == cap(c.words.s) && !c.words.grow(c.room.mem, 1, c.room.limit) {
-		c.full()
-		return
+	if c.length < len(c.words.s) || c.grow8() {
+		c.words.s[c.length] = v
+		c.length++
 	}
-	c.words.s = append(c.words.s, v)
-	c.length++
+}
+
+func (c *Column) grow8() bool {
+	if !c.words.grow(c.room.mem, c.length, 1, c.room.limit) {
+		c.full()
+		return false
+	}
+	return true
 }
 
 // Append4 appends a value of four bytes in the order of this machine.
 func (c *Column) Append4(v uint32) {
-	if len(c.halves.s) == cap(c.halves.s) && !c.halves.grow(c.room.mem, 1, c.room.limit) {
-		c.full()
-		return
+	if c.length < len(c.halves.s) || c.grow4() {
+		c.halves.s[c.length] = v
+		c.length++
 	}
-	c.halves.s = append(c.halves.s, v)
-	c.length++
+}
+
+func (c *Column) grow4() bool {
+	if !c.halves.grow(c.room.mem, c.length, 1, c.room.limit) {
+		c.full()
+		return false
+	}
+	return true
 }
 
 // AppendFixed appends a value of a fixed width, as it lies in memory.
@@ -131,78 +148,87 @@ func (c *Column) AppendFixed(v []byte) {
 	case halfWords:
 		c.Append4(binary.NativeEndian.Uint32(v))
 	default:
-		if c.appendRaw(v[:c.width]) {
+		start := c.length * c.width
+		if c.roomAt(start, c.width) {
+			copy(c.bytes.s[start:], v[:c.width])
 			c.length++
 		}
 	}
 }
 
+// roomAt makes room for n bytes behind the first used ones.
+func (c *Column) roomAt(used, n int) bool {
+	if used+n > len(c.bytes.s) && !c.bytes.grow(c.room.mem, used, n, c.room.limit) {
+		c.full()
+		return false
+	}
+	return true
+}
+
 // AppendBool appends a Boolean.
 func (c *Column) AppendBool(v bool) {
-	if c.length&7 == 0 && !c.appendRaw(noBits[:]) {
-		return
+	at, shift := c.length>>3, c.length&7
+	if shift == 0 {
+		if !c.roomAt(at, 1) {
+			return
+		}
+		c.bytes.s[at] = 0
 	}
+	var bit byte
 	if v {
-		c.bytes.s[c.length>>3] |= 1 << (c.length & 7)
+		bit = 1
 	}
+	c.bytes.s[at] |= bit << shift
 	c.length++
 }
 
-var noBits = [1]byte{}
-
 // AppendBytes appends a value of a String or Binary column.
 func (c *Column) AppendBytes(v []byte) {
-	if end := len(c.bytes.s) + len(v); end <= cap(c.bytes.s) && end <= math.MaxInt32 && len(c.offsets.s) < cap(c.offsets.s) {
-		c.bytes.s = append(c.bytes.s, v...)
-		c.offsets.s = append(c.offsets.s, int32(end))
-		c.length++
+	if c.roomAt(c.size, len(v)) && c.putOffset(c.size+len(v)) {
+		copy(c.bytes.s[c.size:], v)
+		c.size += len(v)
+	}
+}
+
+// shortText is the size of the texts that AppendShort takes.
+const shortText = 16
+
+// AppendShort appends the first n bytes of v as a value of a String or Binary
+// column, which is quicker than AppendBytes.
+func (c *Column) AppendShort(v *[shortText]byte, n int) {
+	end, next := c.size+n, c.length+1
+	if c.size+shortText > len(c.bytes.s) || next >= len(c.offsets.s) {
+		c.AppendBytes(v[:n])
 		return
 	}
-	if c.appendRaw(v) && c.putOffset(len(c.bytes.s)) {
-		c.length++
-	}
+	*(*[shortText]byte)(c.bytes.s[c.size:]) = *v // what is behind the text is overwritten by the next
+	c.offsets.s[next] = int32(end)
+	c.size, c.length = end, next
 }
 
 // AppendString appends a value of a String or Binary column.
 func (c *Column) AppendString(v string) {
-	if len(v) > cap(c.bytes.s)-len(c.bytes.s) && !c.bytes.grow(c.room.mem, len(v), c.room.limit) {
-		c.full()
-		return
+	if c.roomAt(c.size, len(v)) && c.putOffset(c.size+len(v)) {
+		copy(c.bytes.s[c.size:], v)
+		c.size += len(v)
 	}
-	c.bytes.s = append(c.bytes.s, v...)
-	if c.putOffset(len(c.bytes.s)) {
-		c.length++
-	}
-}
-
-// appendRaw appends bytes that belong to the next value.
-func (c *Column) appendRaw(v []byte) bool {
-	if len(v) > cap(c.bytes.s)-len(c.bytes.s) && !c.bytes.grow(c.room.mem, len(v), c.room.limit) {
-		c.full()
-		return false
-	}
-	c.bytes.s = append(c.bytes.s, v...)
-	return true
 }
 
 // putOffset ends a value at a place.
 func (c *Column) putOffset(end int) bool {
-	full := len(c.offsets.s) == cap(c.offsets.s) && !c.offsets.grow(c.room.mem, 1, c.room.limit)
-	if full || end > math.MaxInt32 {
+	next := c.length + 1
+	if next >= len(c.offsets.s) && !c.offsets.grow(c.room.mem, next, 1, c.room.limit) || end > math.MaxInt32 {
 		c.full()
 		return false
 	}
-	c.offsets.s = append(c.offsets.s, int32(end))
+	c.offsets.s[next] = int32(end)
+	c.length = next
 	return true
 }
 
 // EndList makes the items that the children have got since the last row a row of
 // a List or Map column.
-func (c *Column) EndList() {
-	if c.putOffset(c.children[0].length) {
-		c.length++
-	}
-}
+func (c *Column) EndList() { c.putOffset(c.children[0].length) }
 
 // ListStart returns where the items of the next row of a List or Map column begin
 // in the children.
@@ -226,19 +252,15 @@ func (c *Column) AppendZero(valid bool) {
 	case halfWords:
 		c.Append4(0)
 	case fixed:
-		var zero [64]byte
-		for rest := c.width; rest > 0; rest -= len(zero) {
-			if !c.appendRaw(zero[:min(rest, len(zero))]) {
-				return
-			}
+		start := c.length * c.width
+		if c.roomAt(start, c.width) {
+			clear(c.bytes.s[start : start+c.width])
+			c.length++
 		}
-		c.length++
 	case bools:
 		c.AppendBool(false)
 	case texts:
-		if c.putOffset(len(c.bytes.s)) {
-			c.length++
-		}
+		c.putOffset(c.size)
 	case lists, maps:
 		c.EndList()
 	case structs:
@@ -252,7 +274,7 @@ func (c *Column) AppendZero(valid bool) {
 // clearValid makes the next value a null.
 func (c *Column) clearValid() {
 	at := c.length >> 3
-	if at >= len(c.valid.s) && !c.growValid(at) {
+	if at >= c.marked && !c.growValid(at) {
 		c.full()
 		return
 	}
@@ -264,14 +286,15 @@ func (c *Column) clearValid() {
 
 // growValid lengthens the validity bits by valid ones, up to the byte at.
 func (c *Column) growValid(at int) bool {
+	mem, limit := c.room.mem, c.room.limit
 	if c.valid.owner == nil {
-		c.valid.reserve(c.room.mem, at+1+c.lastLength/8)
+		c.valid.reserve(mem, at+1+c.lastLength/8, limit)
 	}
-	if missing := at + 1 - len(c.valid.s); missing > cap(c.valid.s)-len(c.valid.s) && !c.valid.grow(c.room.mem, missing, c.room.limit) {
+	if at >= len(c.valid.s) && !c.valid.grow(mem, c.marked, at+1-c.marked, limit) {
 		return false
 	}
-	for len(c.valid.s) <= at {
-		c.valid.s = append(c.valid.s, 0xff)
+	for ; c.marked <= at; c.marked++ {
+		c.valid.s[c.marked] = 0xff
 	}
 	return true
 }
@@ -281,7 +304,7 @@ func (c *Column) growValid(at int) bool {
 func (c *Column) Truncate(length int) {
 	length = min(length, c.length) // a column without room may be behind its parent
 	if c.nulls > 0 {
-		for i := length; i < min(8*len(c.valid.s), c.length+1); i++ {
+		for i := length; i < min(8*c.marked, c.length+1); i++ {
 			if bit := byte(1) << (i & 7); c.valid.s[i>>3]&bit == 0 {
 				c.valid.s[i>>3] |= bit
 				c.nulls--
@@ -290,22 +313,13 @@ func (c *Column) Truncate(length int) {
 	}
 	c.length = length
 	switch c.kind {
-	case words:
-		c.words.s = c.words.s[:length]
-	case halfWords:
-		c.halves.s = c.halves.s[:length]
-	case fixed:
-		c.bytes.s = c.bytes.s[:length*c.width]
 	case bools:
-		c.bytes.s = c.bytes.s[:(length+7)/8]
 		if length&7 != 0 {
 			c.bytes.s[length>>3] &= 1<<(length&7) - 1
 		}
 	case texts:
-		c.offsets.s = c.offsets.s[:length+1]
-		c.bytes.s = c.bytes.s[:c.offsets.s[length]]
+		c.size = int(c.offsets.s[length])
 	case lists, maps:
-		c.offsets.s = c.offsets.s[:length+1]
 		for _, child := range c.children {
 			child.Truncate(int(c.offsets.s[length]))
 		}
@@ -346,7 +360,7 @@ func (c *Column) Constant() []byte {
 	case texts:
 		return append([]byte{}, c.Text(last)...)
 	default:
-		return append([]byte{}, c.bytes.s[last*c.width:]...)
+		return append([]byte{}, c.bytes.s[last*c.width:c.length*c.width]...)
 	}
 }
 
@@ -365,19 +379,21 @@ func (c *Column) AppendConstant(v []byte) {
 // finish returns the column's data, which the caller owns, and empties the
 // column. rows is the size of the batch.
 func (c *Column) finish(rows int) arrow.ArrayData {
-	c.lastBytes, c.lastLength, c.lastRows = len(c.bytes.s), c.length, rows
+	c.lastBytes, c.lastLength, c.lastRows = c.size, c.length, rows
 	buffers := append(make([]*memory.Buffer, 0, 3), c.finishValid())
 	switch c.kind {
 	case words:
-		buffers = append(buffers, c.words.finish())
+		buffers = append(buffers, c.words.finish(c.length))
 	case halfWords:
-		buffers = append(buffers, c.halves.finish())
-	case fixed, bools:
-		buffers = append(buffers, c.bytes.finish())
+		buffers = append(buffers, c.halves.finish(c.length))
+	case fixed:
+		buffers = append(buffers, c.bytes.finish(c.length*c.width))
+	case bools:
+		buffers = append(buffers, c.bytes.finish((c.length+7)/8))
 	case texts:
-		buffers = append(buffers, c.offsets.finish(), c.bytes.finish())
+		buffers = append(buffers, c.offsets.finish(c.length+1), c.bytes.finish(c.size))
 	case lists, maps:
-		buffers = append(buffers, c.offsets.finish())
+		buffers = append(buffers, c.offsets.finish(c.length+1))
 	}
 	var children []arrow.ArrayData
 	for _, child := range c.children {
@@ -395,7 +411,7 @@ func (c *Column) finish(rows int) arrow.ArrayData {
 		}
 	}
 	releaseData(children)
-	c.length, c.nulls = 0, 0
+	c.empty()
 	return data
 }
 
@@ -407,11 +423,10 @@ func (c *Column) finishValid() *memory.Buffer {
 	}
 	size := (c.length + 7) / 8
 	c.growValid(size - 1)
-	c.valid.s = c.valid.s[:size]
 	if c.length&7 != 0 {
 		c.valid.s[size-1] &= 1<<(c.length&7) - 1
 	}
-	return c.valid.finish()
+	return c.valid.finish(size)
 }
 
 func (c *Column) newData(buffers []*memory.Buffer, children []arrow.ArrayData) *array.Data {

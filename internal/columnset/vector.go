@@ -16,10 +16,10 @@ const (
 	minBytes = 64
 )
 
-// vector is a growing array in memory of an allocator. Its values are appended to
-// s, as long as they fit its capacity.
+// vector is an array in memory of an allocator. Whoever uses it knows how many of
+// its values are in use.
 type vector[T uint8 | uint32 | uint64 | int32] struct {
-	s     []T
+	s     []T            // all that there is room for
 	owner *memory.Buffer // of the memory of s; nil before the first growth
 }
 
@@ -28,11 +28,11 @@ func (v *vector[T]) width() int {
 	return int(unsafe.Sizeof(value))
 }
 
-// reserve makes the capacity at least n. A hint that is too large is cut to what
-// a buffer can hold.
-func (v *vector[T]) reserve(mem memory.Allocator, n int) {
-	n = min(n, maxBytes/v.width())
-	if n <= cap(v.s) {
+// reserve makes room for n values, or for as many as fit limit bytes.
+func (v *vector[T]) reserve(mem memory.Allocator, n, limit int) {
+	most := limit / v.width()
+	n = min(n, most)
+	if n <= len(v.s) {
 		return
 	}
 	if v.owner == nil {
@@ -40,25 +40,25 @@ func (v *vector[T]) reserve(mem memory.Allocator, n int) {
 	}
 	v.owner.Reserve(n * v.width())
 	room := v.owner.Buf()
-	v.s = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(room))), len(room)/v.width())[:len(v.s)]
+	v.s = unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(room))), min(len(room)/v.width(), most))
 }
 
-// grow makes room for n more values and for as many again as there are. It
-// reports whether they fit into a buffer of limit bytes.
-func (v *vector[T]) grow(mem memory.Allocator, n, limit int) bool {
-	if n > limit/v.width()-len(v.s) {
+// grow makes room for n more values than the used ones, and for as many again as
+// there are. It reports whether they fit into a buffer of limit bytes.
+func (v *vector[T]) grow(mem memory.Allocator, used, n, limit int) bool {
+	if n > limit/v.width()-used {
 		return false
 	}
-	v.reserve(mem, max(len(v.s)+n, 2*len(v.s), minBytes/v.width()))
+	v.reserve(mem, max(used+n, 2*used, minBytes/v.width()), limit)
 	return true
 }
 
-// finish hands the memory over and empties the vector. The result is nil where
-// nothing was reserved.
-func (v *vector[T]) finish() *memory.Buffer {
+// finish hands the memory of the used values over and empties the vector. The
+// result is nil where nothing was reserved.
+func (v *vector[T]) finish(used int) *memory.Buffer {
 	owner := v.owner
 	if owner != nil {
-		owner.ResizeNoShrink(len(v.s) * v.width())
+		owner.ResizeNoShrink(used * v.width())
 	}
 	*v = vector[T]{}
 	return owner
