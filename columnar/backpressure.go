@@ -57,9 +57,9 @@ func (p *topicProgress) waits(partition *logicalPartition, limit func(*logicalPa
 		return false
 	}
 	if len(partition.replay.rounds) > 0 {
-		for _, one := range partition.replay.rounds[0].ranges {
-			if one.topic == p.Topic {
-				return p.delivered >= one.end
+		for _, one := range partition.replay.rounds[0].Ranges {
+			if one.Topic == p.Topic {
+				return p.delivered >= one.End
 			}
 		}
 	}

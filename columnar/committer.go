@@ -7,6 +7,8 @@ import (
 	"crypto/rand"
 	"maps"
 	"strconv"
+
+	"github.com/krabka-io/krabka-streams-go/internal/journal"
 )
 
 // committer sends what a round has produced and commits it. It learns what became
@@ -42,10 +44,11 @@ func (c *committer) appendJournal(rd *round) error {
 		if err := c.claim(rd.ctx, work.logicalPartition); err != nil {
 			return err
 		}
-		entry := &journalRound{number: work.round, transactional: rd.producer != nil, excluded: offsetRanges(work.excluded), advance: rd.advance}
+		entry := &journal.Round{Number: work.round, Transactional: rd.producer != nil, Excluded: offsetRanges(work.excluded), Advance: rd.advance}
 		for _, progress := range work.inOrder() {
 			if progress.known {
-				entry.ranges = append(entry.ranges, offsetRange{progress.Topic, progress.processed, progress.behind(len(work.input[progress.Topic]))})
+				end := progress.behind(len(work.input[progress.Topic]))
+				entry.Ranges = append(entry.Ranges, journal.Range{Topic: progress.Topic, Start: progress.processed, End: end})
 			}
 		}
 		// What the journal gets during a save would count as what lies before it.
@@ -53,7 +56,7 @@ func (c *committer) appendJournal(rd *round) error {
 			return err
 		}
 		work.journalStale = true
-		if err := c.journal.AppendRound(rd.ctx, work.number, work.generation, entry.encode()); err != nil {
+		if err := c.journal.AppendRound(rd.ctx, work.number, work.generation, entry.Encode()); err != nil {
 			return err
 		}
 		work.journaled = true
@@ -142,9 +145,9 @@ func (c *committer) recordAdvance(rd *round, p *logicalPartition) {
 	ctx, cancel := settling(rd.ctx)
 	defer cancel()
 	if c.journal != nil && c.awaitSaved(ctx, p) == nil {
-		entry := &journalRound{number: p.round, advance: rd.advance, ranges: p.standing()}
+		entry := &journal.Round{Number: p.round, Advance: rd.advance, Ranges: p.standing()}
 		p.journalStale = true
-		if err := c.journal.AppendRound(ctx, p.number, p.generation, entry.encode()); err == nil {
+		if err := c.journal.AppendRound(ctx, p.number, p.generation, entry.Encode()); err == nil {
 			p.round, p.journalStale = p.round+1, false
 			return
 		}

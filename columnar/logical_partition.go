@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/krabka-io/krabka-streams-go/internal/journal"
 )
 
 // phase is where a logical partition is on its way from its assignment to its
@@ -68,7 +70,7 @@ type replay struct {
 	// out.
 	until map[TopicPartition]int64
 	// rounds are the journaled rounds that are left, in order.
-	rounds  []*journalRound
+	rounds  []*journal.Round
 	records int64 // processed so far
 	// transactional says that the last journaled round was: then no record is
 	// left behind it.
@@ -213,11 +215,11 @@ func (p *logicalPartition) waits() bool {
 }
 
 // standing returns empty ranges at which the topics of a partition stand.
-func (p *logicalPartition) standing() []offsetRange {
-	var ranges []offsetRange
+func (p *logicalPartition) standing() []journal.Range {
+	var ranges []journal.Range
 	for _, progress := range p.inOrder() {
 		if progress.known {
-			ranges = append(ranges, offsetRange{progress.Topic, progress.processed, progress.processed})
+			ranges = append(ranges, journal.Range{Topic: progress.Topic, Start: progress.processed, End: progress.processed})
 		}
 	}
 	return ranges

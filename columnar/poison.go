@@ -7,6 +7,8 @@ import (
 	"errors"
 	"maps"
 	"slices"
+
+	"github.com/krabka-io/krabka-streams-go/internal/journal"
 )
 
 // maxIsolationRuns bounds how many parts of a batch are run in search of the
@@ -205,14 +207,14 @@ func (e *environment) deadLetters(excluded []poisoned) []ProducedToTopic {
 
 // offsetRanges returns the offsets of excluded records, which are sorted, as
 // ranges.
-func offsetRanges(excluded []poisoned) []offsetRange {
-	var ranges []offsetRange
+func offsetRanges(excluded []poisoned) []journal.Range {
+	var ranges []journal.Range
 	for _, one := range excluded {
-		if n := len(ranges); n > 0 && ranges[n-1].topic == one.topic && ranges[n-1].end == one.record.Offset {
-			ranges[n-1].end++
+		if n := len(ranges); n > 0 && ranges[n-1].Topic == one.topic && ranges[n-1].End == one.record.Offset {
+			ranges[n-1].End++
 			continue
 		}
-		ranges = append(ranges, offsetRange{one.topic, one.record.Offset, one.record.Offset + 1})
+		ranges = append(ranges, journal.Range{Topic: one.topic, Start: one.record.Offset, End: one.record.Offset + 1})
 	}
 	return ranges
 }

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"maps"
 	"time"
+
+	"github.com/krabka-io/krabka-streams-go/internal/journal"
 )
 
 // history returns the journaled rounds between a snapshot and the committed
 // offsets. stale says that the journal holds rounds beyond them.
-func (o *ownership) history(ctx context.Context, p *logicalPartition, chosen SnapshotInfo, behind bool) (rounds []*journalRound, stale bool, err error) {
+func (o *ownership) history(ctx context.Context, p *logicalPartition, chosen SnapshotInfo, behind bool) (rounds []*journal.Round, stale bool, err error) {
 	if chosen.Sequence == 0 {
 		return nil, false, nil
 	}
@@ -24,36 +26,36 @@ func (o *ownership) history(ctx context.Context, p *logicalPartition, chosen Sna
 	}
 	encoded, err := o.journal.Rounds(ctx, p.number, chosen.Sequence)
 	if err == nil {
-		rounds, err = decodeJournal(encoded, chosen.Round)
+		rounds, err = journal.Decode(encoded, chosen.Round)
 	}
 	if err != nil {
 		return nil, false, &unusableSnapshotError{&ReplayError{p.number, err}}
 	}
 	happened := 0
-	for happened < len(rounds) && rounds[happened].committed(p) {
+	for happened < len(rounds) && p.hasCommitted(rounds[happened]) {
 		happened++
 	}
 	return rounds[:happened], happened < len(rounds), nil
 }
 
-// committed reports whether the group has committed everything in a round.
+// hasCommitted reports whether the group has committed everything in a round.
 // Without committed offsets nothing is known to be. An advance of time in a
 // transaction moves no offset: a note beside the offsets tells, and where other
 // commits have removed the notes, that they came later.
-func (r *journalRound) committed(p *logicalPartition) bool {
+func (p *logicalPartition) hasCommitted(r *journal.Round) bool {
 	moved := false
-	for _, one := range r.ranges {
-		offset, ok := p.recovery.committed[TopicPartition{one.topic, p.number}]
-		if one.end > one.start && (!ok || one.end > offset) {
+	for _, one := range r.Ranges {
+		offset, ok := p.recovery.committed[TopicPartition{one.Topic, p.number}]
+		if one.End > one.Start && (!ok || one.End > offset) {
 			return false
 		}
-		moved = moved || ok && offset > one.end
+		moved = moved || ok && offset > one.End
 	}
 	switch {
-	case r.advance == nil || !r.transactional:
+	case r.Advance == nil || !r.Transactional:
 		return true
 	case p.recovery.noted >= 0:
-		return r.number < p.recovery.noted
+		return r.Number < p.recovery.noted
 	}
 	return moved
 }
@@ -66,15 +68,15 @@ func (o *ownership) beginReplay(p *logicalPartition, replay *replay) error {
 	var places []place
 	seen := map[string]bool{}
 	for _, round := range replay.rounds {
-		for _, one := range round.ranges {
+		for _, one := range round.Ranges {
 			placed := false
 			if replay.snapshot != nil {
-				_, placed = replay.snapshot.Positions[TopicPartition{one.topic, p.number}]
+				_, placed = replay.snapshot.Positions[TopicPartition{one.Topic, p.number}]
 			}
-			if progress := p.topics[one.topic]; progress != nil && !placed && !seen[one.topic] {
-				places = append(places, place{topicProgress: progress, offset: one.start, empty: true})
+			if progress := p.topics[one.Topic]; progress != nil && !placed && !seen[one.Topic] {
+				places = append(places, place{topicProgress: progress, offset: one.Start, empty: true})
 			}
-			seen[one.topic] = true
+			seen[one.Topic] = true
 		}
 	}
 	if err := o.enter(p, step{to: replaying, replay: replay, places: places}); err != nil {
@@ -97,7 +99,7 @@ func (o *ownership) repeat(p *logicalPartition) error {
 		if !o.shape.interleaved {
 			// Between journaled rounds of one topic, the order of the records is all
 			// the history there is.
-			if err := o.repeatBelow(p, round.starts(p.number)); err != nil {
+			if err := o.repeatBelow(p, startsOf(round, p.number)); err != nil {
 				return err
 			}
 		}
@@ -106,7 +108,7 @@ func (o *ownership) repeat(p *logicalPartition) error {
 			return err
 		}
 		replay.rounds = replay.rounds[1:]
-		replay.transactional = round.transactional
+		replay.transactional = round.Transactional
 		p.round++
 	}
 	if o.shape.interleaved && p.snapshot.Sequence > 0 && o.journal != nil {
@@ -167,48 +169,48 @@ func (o *ownership) goLive(p *logicalPartition, committed map[TopicPartition]int
 	return nil
 }
 
-// starts returns where the topics of a partition stood before a journaled round.
-func (r *journalRound) starts(partition int) map[TopicPartition]int64 {
-	starts := make(map[TopicPartition]int64, len(r.ranges))
-	for _, one := range r.ranges {
-		starts[TopicPartition{one.topic, partition}] = one.start
+// startsOf returns where the topics of a partition stood before a journaled round.
+func startsOf(r *journal.Round, partition int) map[TopicPartition]int64 {
+	starts := make(map[TopicPartition]int64, len(r.Ranges))
+	for _, one := range r.Ranges {
+		starts[TopicPartition{one.Topic, partition}] = one.Start
 	}
 	return starts
 }
 
 // repeatRound processes a journaled round again, and reports whether all of it
 // has been delivered.
-func (o *ownership) repeatRound(p *logicalPartition, round *journalRound) (bool, error) {
+func (o *ownership) repeatRound(p *logicalPartition, round *journal.Round) (bool, error) {
 	input := map[string][]ConsumedRecord{}
-	for _, one := range round.ranges {
-		progress := p.topics[one.topic]
+	for _, one := range round.Ranges {
+		progress := p.topics[one.Topic]
 		if progress == nil {
-			return false, &ReplayError{p.number, fmt.Errorf("journaled round %d has records of topic %q, which is not assigned", round.number, one.topic)}
+			return false, &ReplayError{p.number, fmt.Errorf("journaled round %d has records of topic %q, which is not assigned", round.Number, one.Topic)}
 		}
-		if progress.processed > one.start {
+		if progress.processed > one.Start {
 			return false, &ReplayError{p.number, fmt.Errorf("%s/%d stands at offset %d, journaled round %d begins at %d",
-				progress.Topic, progress.Partition, progress.processed, round.number, one.start)}
+				progress.Topic, progress.Partition, progress.processed, round.Number, one.Start)}
 		}
-		if progress.delivered < one.end {
+		if progress.delivered < one.End {
 			return false, nil
 		}
 	}
-	for _, one := range round.ranges {
-		progress := p.topics[one.topic]
-		records := progress.below(one.end)
-		if len(round.excluded) > 0 {
-			records = included(records, func(record *ConsumedRecord) bool { return !round.excludes(one.topic, record.Offset) })
+	for _, one := range round.Ranges {
+		progress := p.topics[one.Topic]
+		records := progress.below(one.End)
+		if len(round.Excluded) > 0 {
+			records = included(records, func(record *ConsumedRecord) bool { return !round.Excludes(one.Topic, record.Offset) })
 		}
 		if len(records) > 0 {
-			input[one.topic] = records
+			input[one.Topic] = records
 		}
 	}
-	if err := o.runHistory(p, input, round.advance); err != nil {
+	if err := o.runHistory(p, input, round.Advance); err != nil {
 		return false, err
 	}
-	for _, one := range round.ranges {
-		progress := p.topics[one.topic]
-		progress.advance(len(progress.below(one.end)), one.end)
+	for _, one := range round.Ranges {
+		progress := p.topics[one.Topic]
+		progress.advance(len(progress.below(one.End)), one.End)
 	}
 	return true, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package journal
 
 import (
 	"math"
@@ -10,37 +10,35 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func exampleRound(number int64) *journalRound {
+func exampleRound(number int64) *Round {
 	advance := int64(-77)
-	return &journalRound{
-		number: number, transactional: true,
-		ranges:   []offsetRange{{"a", 5, 9}, {"b", 1 << 40, 1 << 40}},
-		excluded: []offsetRange{{"a", 6, 7}},
-		advance:  &advance,
+	return &Round{
+		Number: number, Transactional: true,
+		Ranges:   []Range{{"a", 5, 9}, {"b", 1 << 40, 1 << 40}},
+		Excluded: []Range{{"a", 6, 7}},
+		Advance:  &advance,
 	}
 }
 
-var compareRounds = cmp.AllowUnexported(journalRound{}, offsetRange{})
-
 func TestJournalRoundKeepsEverything(t *testing.T) {
-	for _, want := range []*journalRound{exampleRound(3), {}, {number: math.MaxInt64, ranges: []offsetRange{{"", 0, math.MaxInt64}}}} {
-		got, err := decodeJournalRound(want.encode())
+	for _, want := range []*Round{exampleRound(3), {}, {Number: math.MaxInt64, Ranges: []Range{{"", 0, math.MaxInt64}}}} {
+		got, err := decodeRound(want.Encode())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, got, compareRounds); diff != "" {
+		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("round mismatch (-want +got):\n%s", diff)
 		}
 	}
 	round := exampleRound(0)
-	got := []bool{round.excludes("a", 5), round.excludes("a", 6), round.excludes("a", 7), round.excludes("b", 6)}
+	got := []bool{round.Excludes("a", 5), round.Excludes("a", 6), round.Excludes("a", 7), round.Excludes("b", 6)}
 	if diff := cmp.Diff([]bool{false, true, false, false}, got); diff != "" {
 		t.Errorf("excluded offsets mismatch (-want +got):\n%s", diff)
 	}
 }
 
 func TestJournalRoundRefusesWhatItCannotTrust(t *testing.T) {
-	good := exampleRound(3).encode()
+	good := exampleRound(3).Encode()
 	tests := []struct {
 		name, cause string
 		data        []byte
@@ -55,8 +53,8 @@ func TestJournalRoundRefusesWhatItCannotTrust(t *testing.T) {
 		{"offsets that overflow", "overflow", []byte{1, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 1, 0}},
 	}
 	for _, test := range tests {
-		if round, err := decodeJournalRound(test.data); err == nil || !strings.Contains(err.Error(), test.cause) {
-			t.Errorf("%s: decodeJournalRound = %+v, %v; want %q", test.name, round, err, test.cause)
+		if round, err := decodeRound(test.data); err == nil || !strings.Contains(err.Error(), test.cause) {
+			t.Errorf("%s: decodeRound = %+v, %v; want %q", test.name, round, err, test.cause)
 		}
 	}
 }
@@ -65,7 +63,7 @@ func TestJournalRoundsTakeThePlaceOfFailedOnes(t *testing.T) {
 	encode := func(numbers ...int64) [][]byte {
 		var encoded [][]byte
 		for i, number := range numbers {
-			encoded = append(encoded, (&journalRound{number: number, ranges: []offsetRange{{"a", int64(i), int64(i)}}}).encode())
+			encoded = append(encoded, (&Round{Number: number, Ranges: []Range{{"a", int64(i), int64(i)}}}).Encode())
 		}
 		return encoded
 	}
@@ -87,10 +85,10 @@ func TestJournalRoundsTakeThePlaceOfFailedOnes(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			rounds, err := decodeJournal(test.data, test.first)
+			rounds, err := Decode(test.data, test.first)
 			if test.cause != "" {
 				if err == nil || err.Error() != test.cause {
-					t.Errorf("decodeJournal error = %v; want %q", err, test.cause)
+					t.Errorf("Decode error = %v; want %q", err, test.cause)
 				}
 				return
 			}
@@ -99,7 +97,7 @@ func TestJournalRoundsTakeThePlaceOfFailedOnes(t *testing.T) {
 			}
 			var got []int64
 			for _, round := range rounds {
-				got = append(got, round.ranges[0].start)
+				got = append(got, round.Ranges[0].Start)
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("rounds mismatch (-want +got):\n%s", diff)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package journal
 
 import (
 	"testing"
@@ -9,19 +9,19 @@ import (
 )
 
 func FuzzDecodeJournalRound(f *testing.F) {
-	f.Add(exampleRound(3).encode())
-	f.Add((&journalRound{}).encode())
+	f.Add(exampleRound(3).Encode())
+	f.Add((&Round{}).Encode())
 	f.Add([]byte{1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x7f})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		round, err := decodeJournalRound(data)
+		round, err := decodeRound(data)
 		if err != nil {
 			return
 		}
-		again, err := decodeJournalRound(round.encode())
+		again, err := decodeRound(round.Encode())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(round, again, compareRounds); diff != "" {
+		if diff := cmp.Diff(round, again); diff != "" {
 			t.Errorf("round trip mismatch (-want +got):\n%s", diff)
 		}
 	})
