@@ -29,7 +29,6 @@ type knot struct {
 // only to files that do not refer back to it.
 var knots = []knot{
 	{"columnar", "built_topology partition run state_layout topology topology_columns", "a topology and its partitions"},
-	{"columnar", "bridge_json json_infer json_schema", "rooms that still share a package"},
 	{"internal/jsonrows", "decode nested", "recursive descent over the values of a document"},
 	{"columnar", "cut_reader cut_reader_end", "one reader: the cuts, and the end of their log"},
 	{"columnar", "alignment group_runner", "alignment is to become a type of its own"},

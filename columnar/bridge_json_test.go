@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/jsontable"
 )
 
 type purchase struct {
@@ -424,7 +424,7 @@ func TestJSONBridgeReadsEveryTypeItWrites(t *testing.T) {
 	r := arrowtest.NewRand(t)
 	for _, dt := range arrowtest.EveryType() {
 		schema := oneField(dt)
-		if _, err := newJSONBridgePlan(schema, false); err != nil || dt.ID() == arrow.DENSE_UNION || dt.ID() == arrow.SPARSE_UNION {
+		if _, err := jsontable.NewPlan(schema, false); err != nil || dt.ID() == arrow.DENSE_UNION || dt.ID() == arrow.SPARSE_UNION {
 			continue
 		}
 		t.Run(dt.String(), func(t *testing.T) {
@@ -447,27 +447,5 @@ func TestJSONBridgeReadsEveryTypeItWrites(t *testing.T) {
 				t.Errorf("values mismatch (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestRowShapes(t *testing.T) {
-	for _, test := range []struct {
-		t       reflect.Type
-		shape   rowShape
-		pointer bool
-	}{
-		{reflect.TypeFor[purchase](), objectRows, false},
-		{reflect.TypeFor[**purchase](), objectRows, true},
-		{reflect.TypeFor[map[string]int](), objectRows, false},
-		{reflect.TypeFor[any](), anyRows, false},
-		{reflect.TypeFor[[2]int](), scalarRows, false},
-		{reflect.TypeFor[time.Time](), scalarRows, false},
-		{reflect.TypeFor[*big.Int](), scalarRows, false},
-		{reflect.TypeFor[struct{ time.Time }](), scalarRows, false},
-	} {
-		shape, pointer := rowShapeOf(test.t)
-		if shape != test.shape || pointer != test.pointer {
-			t.Errorf("rowShapeOf(%s) = %d, %t; want %d, %t", test.t, shape, pointer, test.shape, test.pointer)
-		}
 	}
 }

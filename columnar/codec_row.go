@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/jsontable"
 )
 
 // RowCodec is a [BatchCodec] for records that hold one row each, in the format
@@ -135,28 +136,11 @@ func (c *RowCodec[T]) Encode(topic string, batch arrow.RecordBatch) ([]ProduceRe
 }
 
 // RowError says that a row could not be converted. A [RowBridge] returns it,
-// alone or joined with others as [errors.Join] does, to blame rows.
-type RowError struct {
-	Row   int
-	Cause error
-}
-
-func (e *RowError) Error() string { return fmt.Sprintf("%v (row %d)", e.Cause, e.Row) }
-
-// Unwrap returns why the row could not be converted.
-func (e *RowError) Unwrap() error { return e.Cause }
-
-// joinedRowErrors is the error of several rows.
-type joinedRowErrors []error
-
-func (e joinedRowErrors) Error() string {
-	if len(e) == 1 {
-		return e[0].Error()
-	}
-	return fmt.Sprintf("%v (and %d more rows)", e[0], len(e)-1)
-}
-
-func (e joinedRowErrors) Unwrap() []error { return e }
+// alone or joined with others as [errors.Join] does, to blame rows. Its fields are
+//
+//	Row   int
+//	Cause error // why the row could not be converted; Unwrap returns it
+type RowError = jsontable.RowError
 
 // rowErrors collects the row errors in an error's tree.
 func rowErrors(err error, found []*RowError) []*RowError {

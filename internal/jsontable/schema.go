@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package jsontable
 
 import (
 	"errors"
@@ -14,50 +14,29 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/jsonrows"
 )
 
-// jsonBinaryKey is the metadata key of a binary field that is base64 in JSON.
-const jsonBinaryKey = "krabka.binary"
+// binaryKey is the metadata key of a binary field that is base64 in JSON.
+const binaryKey = "krabka.binary"
 
 const (
-	// maxJSONSchemaHops bounds how many references lead to one schema.
-	maxJSONSchemaHops = 32
-	// maxJSONSchemaSteps bounds how many parts of a schema are looked at.
-	maxJSONSchemaSteps = 100_000
+	// maxSchemaHops bounds how many references lead to one schema.
+	maxSchemaHops = 32
+	// maxSchemaSteps bounds how many parts of a schema are looked at.
+	maxSchemaSteps = 100_000
 )
 
 var (
-	errNoProperties   = errors.New("object JSON Schema has no properties")
-	errJSONSchemaSize = fmt.Errorf("JSON Schema has more than %d parts", maxJSONSchemaSteps)
+	errNoProperties = errors.New("object JSON Schema has no properties")
+	errSchemaSize   = fmt.Errorf("JSON Schema has more than %d parts", maxSchemaSteps)
 )
 
-// SchemaFromJSONSchema returns the Arrow schema of the objects that a JSON
-// Schema describes, for [NewJSONCodec] and [NewJSONRowBridgeWithSchema].
-//
-// The fields are the properties in their order. Fields that are required and
-// not null are not nullable.
-//
-//	JSON Schema                               Arrow type
-//	integer, number, boolean                  Int64, Float64, Boolean
-//	object, array                             Utf8 with metadata krabka.json: the JSON text
-//	text with contentEncoding base64          Binary with metadata krabka.binary
-//	anything else                             Utf8
-//
-// A "$ref" within the document is followed. Where allOf, anyOf or oneOf stand
-// in place of a type and agree on one, beside null, that is the type.
-func SchemaFromJSONSchema(jsonSchema string) (*arrow.Schema, error) {
-	root, err := parseJSONSchema(jsonSchema)
-	if err != nil {
-		return nil, err
-	}
-	return root.object()
-}
-
-// jsonSchemaDocument is a JSON Schema, in which references are resolved.
-type jsonSchemaDocument struct {
+// SchemaDocument is a JSON Schema, in which references are resolved.
+type SchemaDocument struct {
 	root  *jsonrows.Tree
 	steps int // parts that were looked at
 }
 
-func parseJSONSchema(text string) (*jsonSchemaDocument, error) {
+// ParseSchema reads a JSON Schema.
+func ParseSchema(text string) (*SchemaDocument, error) {
 	r := jsonrows.Reader{Data: []byte(text)}
 	root, err := r.Tree(0)
 	if err == nil {
@@ -69,11 +48,11 @@ func parseJSONSchema(text string) (*jsonSchemaDocument, error) {
 	if root.Kind != jsonrows.ObjectTree {
 		return nil, errors.New("invalid JSON Schema: it is not an object")
 	}
-	return &jsonSchemaDocument{root: root}, nil
+	return &SchemaDocument{root: root}, nil
 }
 
-// object returns the fields of the root's properties.
-func (d *jsonSchemaDocument) object() (*arrow.Schema, error) {
+// Object returns the fields of the root's properties.
+func (d *SchemaDocument) Object() (*arrow.Schema, error) {
 	root, err := d.resolve(d.root)
 	if err != nil {
 		return nil, err
@@ -103,9 +82,9 @@ func (d *jsonSchemaDocument) object() (*arrow.Schema, error) {
 	return arrow.NewSchema(fields, nil), nil
 }
 
-// scalar returns the one field of rows that are not objects.
-func (d *jsonSchemaDocument) scalar() (*arrow.Schema, error) {
-	field, err := d.field(scalarColumn, d.root)
+// Scalar returns the one field of rows that are not objects.
+func (d *SchemaDocument) Scalar() (*arrow.Schema, error) {
+	field, err := d.field(ScalarColumn, d.root)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +93,7 @@ func (d *jsonSchemaDocument) scalar() (*arrow.Schema, error) {
 
 // field returns the field that a schema describes. It is nullable where the
 // schema admits null.
-func (d *jsonSchemaDocument) field(name string, schema *jsonrows.Tree) (arrow.Field, error) {
+func (d *SchemaDocument) field(name string, schema *jsonrows.Tree) (arrow.Field, error) {
 	field := arrow.Field{Name: name}
 	kind, nullable, encoding, err := d.describe(schema, 0)
 	if err != nil {
@@ -135,7 +114,7 @@ func (d *jsonSchemaDocument) field(name string, schema *jsonrows.Tree) (arrow.Fi
 		field.Type = arrow.BinaryTypes.String
 		if encoding == "base64" {
 			field.Type = arrow.BinaryTypes.Binary
-			field.Metadata = arrow.NewMetadata([]string{jsonBinaryKey}, []string{"true"})
+			field.Metadata = arrow.NewMetadata([]string{binaryKey}, []string{"true"})
 		}
 	}
 	return field, nil
@@ -143,9 +122,9 @@ func (d *jsonSchemaDocument) field(name string, schema *jsonrows.Tree) (arrow.Fi
 
 // describe returns the type of a schema, which may be empty, whether it admits
 // null, and the encoding of its text.
-func (d *jsonSchemaDocument) describe(schema *jsonrows.Tree, hops int) (kind string, nullable bool, encoding string, err error) {
-	if d.steps++; d.steps > maxJSONSchemaSteps {
-		return "", false, "", errJSONSchemaSize
+func (d *SchemaDocument) describe(schema *jsonrows.Tree, hops int) (kind string, nullable bool, encoding string, err error) {
+	if d.steps++; d.steps > maxSchemaSteps {
+		return "", false, "", errSchemaSize
 	}
 	if schema, err = d.resolve(schema); err != nil {
 		return "", false, "", err
@@ -172,7 +151,7 @@ func (d *jsonSchemaDocument) describe(schema *jsonrows.Tree, hops int) (kind str
 	}
 	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
 		parts := schema.Member(word)
-		if parts == nil || parts.Kind != jsonrows.ArrayTree || hops == maxJSONSchemaHops {
+		if parts == nil || parts.Kind != jsonrows.ArrayTree || hops == maxSchemaHops {
 			continue
 		}
 		agreed, first := true, true
@@ -202,8 +181,8 @@ func (d *jsonSchemaDocument) describe(schema *jsonrows.Tree, hops int) (kind str
 }
 
 // resolve follows references within the document.
-func (d *jsonSchemaDocument) resolve(schema *jsonrows.Tree) (*jsonrows.Tree, error) {
-	for range maxJSONSchemaHops {
+func (d *SchemaDocument) resolve(schema *jsonrows.Tree) (*jsonrows.Tree, error) {
+	for range maxSchemaHops {
 		reference := schema.Member("$ref")
 		if reference == nil || reference.Kind != jsonrows.TextTree {
 			return schema, nil
@@ -220,7 +199,7 @@ func (d *jsonSchemaDocument) resolve(schema *jsonrows.Tree) (*jsonrows.Tree, err
 }
 
 // find returns what a JSON pointer leads to, or nil.
-func (d *jsonSchemaDocument) find(pointer string) *jsonrows.Tree {
+func (d *SchemaDocument) find(pointer string) *jsonrows.Tree {
 	value := d.root
 	if pointer == "" {
 		return value
