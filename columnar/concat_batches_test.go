@@ -34,7 +34,7 @@ func TestConcatRefusesDifferentSchemas(t *testing.T) {
 	batch := arrowtest.TwoColumns(mem, "a")
 	defer batch.Release()
 	fields := batch.Schema().Fields()
-	fields[1].Nullable = false
+	fields[1].Name = "when"
 	other := array.NewRecordBatch(arrow.NewSchema(fields, nil), batch.Columns(), 1)
 	defer other.Release()
 	_, err := concatBatches(mem, []arrow.RecordBatch{batch, batch, other})
@@ -42,9 +42,48 @@ func TestConcatRefusesDifferentSchemas(t *testing.T) {
 	if !errors.As(err, &mismatch) || mismatch.Index != 2 || !errors.Is(err, ErrSchemaMismatch) {
 		t.Fatalf("error %v, want a SchemaMismatchError of batch 2", err)
 	}
-	want := "columnar: Arrow batch schemas differ: number 2 has [text utf8, at int64 not null], those before it have [text utf8, at int64]"
+	want := "columnar: Arrow batch schemas differ: number 2 has [text utf8, when int64], those before it have [text utf8, at int64]"
 	if diff := cmp.Diff(want, err.Error()); diff != "" {
 		t.Errorf("text mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// Branches that differ only in whether a column may be null are joined, as a column
+// that may, wherever the batch that says so stands.
+func TestConcatOfColumnsThatMayBeNullInSomeBatches(t *testing.T) {
+	mem := arrowtest.NewAllocator(t)
+	loose := arrowtest.TwoColumns(mem, "a")
+	defer loose.Release()
+	strict := func(columns ...int) arrow.RecordBatch {
+		fields := loose.Schema().Fields()
+		for _, column := range columns {
+			fields[column].Nullable = false
+		}
+		batch := array.NewRecordBatch(arrow.NewSchema(fields, nil), loose.Columns(), 1)
+		t.Cleanup(batch.Release)
+		return batch
+	}
+	both, first, second := strict(0, 1), strict(0), strict(1)
+	for name, test := range map[string]struct {
+		batches []arrow.RecordBatch
+		want    []bool
+	}{
+		"loose, then strict":          {[]arrow.RecordBatch{loose, both}, []bool{true, true}},
+		"strict, then loose":          {[]arrow.RecordBatch{both, loose}, []bool{true, true}},
+		"strict, then half":           {[]arrow.RecordBatch{both, both, first}, []bool{false, true}},
+		"each in a column of its own": {[]arrow.RecordBatch{first, second}, []bool{true, true}},
+		"all strict":                  {[]arrow.RecordBatch{both, strict(0, 1)}, []bool{false, false}},
+	} {
+		joined, err := concatBatches(mem, test.batches)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		fields := joined.Schema().Fields()
+		if got := []bool{fields[0].Nullable, fields[1].Nullable}; !cmp.Equal(got, test.want) || int(joined.NumRows()) != len(test.batches) {
+			t.Errorf("%s: %d rows, nullable %v, want %d and %v", name, joined.NumRows(), got, len(test.batches), test.want)
+		}
+		joined.Release()
 	}
 }
 

@@ -69,8 +69,11 @@ func (p ErrorPolicy) validate() error {
 	if p.Action < ActionFail || p.Action > ActionDeadLetter {
 		return fmt.Errorf("unknown error policy action %d", p.Action)
 	}
-	if (p.Action == ActionDeadLetter) != (p.DeadLetterTopic != "") {
+	switch {
+	case p.Action != ActionDeadLetter && p.DeadLetterTopic != "":
 		return errors.New("deadLetterTopic requires ActionDeadLetter")
+	case p.Action == ActionDeadLetter && p.DeadLetterTopic == "":
+		return errors.New("ActionDeadLetter requires a DeadLetterTopic, the topic for the records that fail")
 	}
 	return nil
 }

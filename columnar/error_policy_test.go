@@ -22,7 +22,7 @@ func TestErrorPolicyValidation(t *testing.T) {
 		{FailPolicy(), ""},
 		{SkipPolicy(), ""},
 		{DeadLetterPolicy("dlq"), ""},
-		{DeadLetterPolicy(""), mismatch},
+		{DeadLetterPolicy(""), "ActionDeadLetter requires a DeadLetterTopic, the topic for the records that fail"},
 		{ErrorPolicy{Action: ActionSkip, DeadLetterTopic: "dlq"}, mismatch},
 		{ErrorPolicy{Action: ActionFail, DeadLetterTopic: "dlq"}, mismatch},
 		{ErrorPolicy{Action: 3}, "unknown error policy action 3"},

@@ -319,7 +319,7 @@ func TestRunnerRefusesBadArguments(t *testing.T) {
 		{"listener without group", []GroupRunnerOption{WithBarrierListener(listener)}, "a barrier listener requires a barrier group"},
 		{"group without reader", []GroupRunnerOption{WithBarrierGroup("audit", nil)}, "a barrier group needs both a name and a cut reader"},
 		{"reader without group", []GroupRunnerOption{WithBarrierGroup("", reader)}, "a barrier group needs both a name and a cut reader"},
-		{"policy", []GroupRunnerOption{WithErrorPolicy(DeadLetterPolicy(""))}, "deadLetterTopic requires ActionDeadLetter"},
+		{"policy", []GroupRunnerOption{WithErrorPolicy(DeadLetterPolicy(""))}, "ActionDeadLetter requires a DeadLetterTopic, the topic for the records that fail"},
 		{"nil store", []GroupRunnerOption{WithStateStore(nil)}, "the state store is nil"},
 		{"nil pointer store", []GroupRunnerOption{WithStateStore(noStore)}, "the state store is nil"},
 		{"nil metrics", []GroupRunnerOption{WithMetrics(nil)}, "the metrics are nil"},

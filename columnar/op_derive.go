@@ -43,7 +43,9 @@ func (f *whereFilter) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error
 // of the batch. Every column is computed from the input batch, so columns do
 // not see each other. Columns of integers are Int64 or Uint64, of floats
 // Float64, of text Utf8, of bytes Binary and of decimals Decimal128; [Expression.Cast]
-// makes other types, and a plain [Column] keeps its own. All are nullable.
+// makes other types, and a plain [Column] keeps its own. A plain column, and a
+// choice between columns of the same metadata, keeps its metadata, and cannot be
+// null where those cannot be; what is computed has none and is nullable.
 //
 // What is wrong with the columns is reported by [Topology.AddOperator]; the name
 // of a metadata column is an error, and so is a name that repeats. For record
@@ -60,7 +62,13 @@ func Derive(mem memory.Allocator, columns ...NamedExpression) *BuiltinOp {
 	if err := checkDerivedNames(names); err != nil {
 		return invalidOperator(err)
 	}
-	return newDerivation(mem, "derive", columns, (*expr.Program).Column)
+	return newDerivation(mem, "derive", columns, func(p *expr.Program, name string, mem memory.Allocator, batch arrow.RecordBatch) (arrow.Field, arrow.Array, error) {
+		column, err := p.Column(mem, batch)
+		if err != nil {
+			return arrow.Field{}, nil, err
+		}
+		return p.Field(name, column), column, nil
+	})
 }
 
 // WithKey returns an operator that makes key, which is text or bytes, the key of
@@ -79,20 +87,23 @@ func WithTimestamp(mem memory.Allocator, timestamp Expression) *BuiltinOp {
 	return withMetadata(mem, TimestampColumn, timestamp, (*expr.Program).Millis)
 }
 
-// computation is how a program makes a column.
-type computation func(p *expr.Program, mem memory.Allocator, batch arrow.RecordBatch) (arrow.Array, error)
+// computation is how a program makes a column of that name.
+type computation func(p *expr.Program, name string, mem memory.Allocator, batch arrow.RecordBatch) (arrow.Field, arrow.Array, error)
 
-func withMetadata(mem memory.Allocator, name string, value Expression, compute computation) *BuiltinOp {
+func withMetadata(mem memory.Allocator, name string, value Expression, compute func(p *expr.Program, mem memory.Allocator, batch arrow.RecordBatch) (arrow.Array, error)) *BuiltinOp {
 	if err := value.Err(); err != nil {
 		return invalidOperator(&ColumnError{Column: name, Row: namedcols.NoRow, Cause: err})
 	}
-	return newDerivation(mem, "set", []NamedExpression{value.As(name)}, func(p *expr.Program, mem memory.Allocator, batch arrow.RecordBatch) (arrow.Array, error) {
+	return newDerivation(mem, "set", []NamedExpression{value.As(name)}, func(p *expr.Program, name string, mem memory.Allocator, batch arrow.RecordBatch) (arrow.Field, arrow.Array, error) {
 		column, err := compute(p, mem, batch)
 		var kind *expr.KindError
 		if errors.As(err, &kind) {
-			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: kind}
+			err = &ColumnError{Column: name, Row: namedcols.NoRow, Cause: kind}
 		}
-		return column, err
+		if err != nil {
+			return arrow.Field{}, nil, err
+		}
+		return arrow.Field{Name: name, Type: column.DataType(), Nullable: true}, column, nil
 	})
 }
 
@@ -108,11 +119,7 @@ func newDerivation(mem memory.Allocator, verb string, columns []NamedExpression,
 			programs[i] = expr.NewProgram(column.Expression)
 		}
 		return &derivation{columns: len(columns), compute: func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error) {
-			column, err := compute(programs[i], mem, batch)
-			if err != nil {
-				return arrow.Field{}, nil, err
-			}
-			return arrow.Field{Name: columns[i].Name, Type: column.DataType(), Nullable: true}, column, nil
+			return compute(programs[i], columns[i].Name, mem, batch)
 		}}
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // processed runs an operator on a batch; the result is released when the test
@@ -123,6 +124,54 @@ func TestOperatorsKeepSchemaMetadata(t *testing.T) {
 		if got := processed(t, operator, batch).Schema().Metadata(); !got.Equal(metadata) {
 			t.Errorf("%s: metadata = %v, want %v", name, got, metadata)
 		}
+	}
+}
+
+// What is known about a column goes along with its values, under each name, and
+// not with values that are made of them.
+func TestDeriveKeepsWhatIsKnownOfColumns(t *testing.T) {
+	mem := newAllocator(t)
+	raw := arrow.NewMetadata([]string{"krabka.json"}, []string{"true"})
+	none := arrow.Metadata{}
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "raw", Type: textType, Metadata: raw},
+		{Name: "other", Type: textType, Metadata: raw, Nullable: true},
+		{Name: "plain", Type: textType},
+		{Name: "flag", Type: arrow.FixedWidthTypes.Boolean},
+	}, nil)
+	codec := must[*JSONCodec](t)(NewJSONCodec(mem, schema))
+	batch := must[arrow.RecordBatch](t)(codec.Decode("in", []ConsumedRecord{{Value: []byte(`{"raw":{"a":1},"other":[2],"plain":"p","flag":true}`)}}))
+	defer batch.Release()
+	column := Column("raw")
+	for _, test := range []struct {
+		name  string
+		value Expression
+		want  arrow.Field
+		json  string
+	}{
+		{"the column", column, arrow.Field{Metadata: raw}, `{"a":1}`},
+		{"a column that may be null", Column("other"), arrow.Field{Metadata: raw, Nullable: true}, `[2]`},
+		{"a choice between two", If(Column("flag"), column, Column("other")), arrow.Field{Metadata: raw, Nullable: true}, `{"a":1}`},
+		{"a choice between equals", If(Column("flag"), column, column), arrow.Field{Metadata: raw}, `{"a":1}`},
+		{"a choice within a choice", If(Column("flag"), If(Not(Column("flag")), Column("other"), column), nil), arrow.Field{Metadata: raw, Nullable: true}, `{"a":1}`},
+		{"a choice with null", If(Column("flag"), nil, column), arrow.Field{Metadata: raw, Nullable: true}, `null`},
+		{"a choice with text", If(Column("flag"), column, Column("plain")), arrow.Field{Metadata: none}, `"{\"a\":1}"`},
+		{"a choice with a literal", If(Column("flag"), column, "x"), arrow.Field{Metadata: none, Nullable: true}, `"{\"a\":1}"`},
+		{"the column as text", column.Cast(textType), arrow.Field{Metadata: none, Nullable: true}, `"{\"a\":1}"`},
+		{"a question", Column("plain").IsNull(), arrow.Field{Metadata: none, Nullable: true}, `false`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			result := processed(t, Derive(mem, test.value.As("x")), batch)
+			at := namedcols.First(result.Schema(), "x")
+			got := result.Schema().Field(at)
+			if got.Nullable != test.want.Nullable || !got.Metadata.Equal(test.want.Metadata) {
+				t.Errorf("field %v, want nullable %v and metadata %v", got, test.want.Nullable, test.want.Metadata)
+			}
+			records := must[[]ProduceRecord](t)(codec.Encode("out", processed(t, Select(mem, "x"), result)))
+			if want := `{"x":` + test.json + `}`; string(records[0].Value) != want {
+				t.Errorf("record %s, want %s", records[0].Value, want)
+			}
+		})
 	}
 }
 

@@ -103,6 +103,9 @@ func TestAddJoinRefusesInvalidWindows(t *testing.T) {
 		"window must not be negative":                 func() (Node, error) { return topology.AddJoin("x", Join{Window: -1}, left, right) },
 		"window must use millisecond precision":       func() (Node, error) { return topology.AddJoin("x", Join{Window: time.Microsecond}, left, right) },
 		"maximum number of rows must not be negative": func() (Node, error) { return topology.AddJoin("x", Join{MaxRows: -1}, left, right) },
+		"node `x`: a join needs LeftKey and RightKey, the columns that are compared": func() (Node, error) {
+			return topology.AddJoin("x", Join{LeftKey: "user", Window: time.Second}, left, right)
+		},
 	} {
 		if _, err := add(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("AddJoin = %v, want %q", err, want)
@@ -206,7 +209,8 @@ func TestStateOfAnotherTopology(t *testing.T) {
 		topology := NewTopology(mem)
 		parent := must[Node](t)(topology.AddSource("source", []string{"in"}, amountCodec{mem}))
 		for _, name := range slices.Sorted(maps.Keys(operators)) {
-			must[Node](t)(topology.AddOperator(name, operators[name], parent))
+			node := must[Node](t)(topology.AddOperator(name, operators[name], parent))
+			must[Node](t)(topology.AddSink("sink of "+name, "out", must[*JSONCodec](t)(NewJSONCodec(mem, nil)), node))
 		}
 		must[Node](t)(topology.AddSink("sink", "out", amountCodec{mem}, parent))
 		return must[*BuiltTopology](t)(topology.Build())
@@ -256,7 +260,8 @@ func TestAllocationFailureLeavesStateAlone(t *testing.T) {
 		name := string(rune('a' + i))
 		grouping := Grouping{Keys: []string{"user", "amount"}, Aggregations: aggregations, Window: 10 * time.Millisecond, Emit: emit}
 		windows := must[Node](t)(topology.AddOperator(name, must[*BuiltinOp](t)(NewGroupBy(mem, grouping)), left))
-		must[Node](t)(topology.AddLateRows("late "+name, windows))
+		late := must[Node](t)(topology.AddLateRows("late "+name, windows))
+		must[Node](t)(topology.AddSink("sink of "+name, "late", must[*JSONCodec](t)(NewJSONCodec(mem, nil)), late))
 	}
 	joined := must[Node](t)(topology.AddJoin("join", byUser(time.Second), left, right))
 	merged := must[Node](t)(topology.AddMerge("merge", []Node{left, right}))

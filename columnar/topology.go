@@ -73,6 +73,9 @@ func (t *Topology) AddSource(name string, topics []string, codec BatchCodec) (No
 	if len(topics) == 0 {
 		return invalidNode(name, errors.New("a source needs at least one topic"))
 	}
+	if slices.Contains(topics, "") {
+		return invalidNode(name, errNoTopic)
+	}
 	if codec == nil {
 		return invalidNode(name, errCodecNil)
 	}
@@ -143,6 +146,9 @@ func (t *Topology) AddJoin(name string, join Join, left, right Node) (Node, erro
 	if join.MaxRows < 0 {
 		return invalidNode(name, errors.New("maximum number of rows must not be negative"))
 	}
+	if join.LeftKey == "" || join.RightKey == "" {
+		return invalidNode(name, errors.New("a join needs LeftKey and RightKey, the columns that are compared"))
+	}
 	return t.add(&node{name: name, kind: joinNode, parents: []int{left.index, right.index}, join: join}), nil
 }
 
@@ -171,6 +177,9 @@ func (t *Topology) AddSink(name, topic string, codec BatchCodec, parent Node) (N
 	if codec == nil {
 		return invalidNode(name, errCodecNil)
 	}
+	if topic == "" {
+		return invalidNode(name, errNoTopic)
+	}
 	return t.add(&node{name: name, kind: sinkNode, parents: []int{parent.index}, topic: topic, codec: codec}), nil
 }
 
@@ -183,6 +192,9 @@ func (t *Topology) AddPassThroughSink(name, topic string, source Node) (Node, er
 	}
 	if t.nodes[source.index].kind != sourceNode {
 		return invalidNode(name, errors.New("a pass-through sink must be attached directly to a source"))
+	}
+	if topic == "" {
+		return invalidNode(name, errNoTopic)
 	}
 	return t.add(&node{name: name, kind: passThroughNode, parents: []int{source.index}, topic: topic}), nil
 }
@@ -198,11 +210,17 @@ func (t *Topology) SourceTopics() []string {
 }
 
 // Validate reports whether the topology can be built: node names are unique,
-// and there is a source and a sink.
+// there is a source and a sink, and the rows of each operator, merge and join, and
+// late rows, are read by another node. A source may have no reader, and a processor
+// neither, since it may write elsewhere.
 func (t *Topology) Validate() error {
 	names := make(map[string]bool, len(t.nodes))
+	read := make([]bool, len(t.nodes))
 	var source, sink bool
 	for _, n := range t.nodes {
+		for _, parent := range n.parents {
+			read[parent] = true
+		}
 		if names[n.name] {
 			return fmt.Errorf("columnar: duplicate node name `%s`", n.name)
 		}
@@ -220,7 +238,21 @@ func (t *Topology) Validate() error {
 	if !sink {
 		return errors.New("columnar: topology has no sink")
 	}
+	for i, n := range t.nodes {
+		if !read[i] && n.needsReader() {
+			return &NodeError{Node: n.name, Partition: noPartition, Cause: errors.New("no node reads the rows of this node: add a sink behind it, or leave it out")}
+		}
+	}
 	return nil
+}
+
+// needsReader reports whether the node has no effect unless another reads its rows.
+func (n *node) needsReader() bool {
+	switch n.kind {
+	case operatorNode, mergeNode, joinNode, lateRowsNode:
+		return true
+	}
+	return false
 }
 
 // Build validates the topology and returns it ready to run, with no state. It
@@ -242,6 +274,7 @@ func (t *Topology) Build() (*BuiltTopology, error) {
 
 var (
 	errCodecNil     = errors.New("codec must not be nil")
+	errNoTopic      = errors.New("the name of a topic must not be empty")
 	errProcessorNil = errors.New("processor must not be nil")
 )
 

@@ -55,9 +55,21 @@ func (r *run) checkNode(i int, n *node, mem memory.Allocator) error {
 			}
 		}
 		return nil
-	case operatorNode, joinNode:
+	case operatorNode:
 		r.state.nodes[i] = newInstance(n, mem)
 		return r.step(i, n)
+	case joinNode:
+		r.state.nodes[i] = newInstance(n, mem)
+		if err := r.step(i, n); err != nil {
+			return err
+		}
+		// A join without pairs gives no batch.
+		pairs, err := r.state.nodes[i].join.Schema()
+		if err != nil {
+			return r.failure(n, "", err)
+		}
+		r.emit(i, emptyBatch(mem, pairs), "")
+		return nil
 	case mergeNode:
 		return r.step(i, n)
 	case sinkNode:

@@ -39,11 +39,16 @@ func (b builder) then(name string, operator *columnar.BuiltinOp, parent columnar
 
 func (b builder) sink(parent columnar.Node, options ...columnar.JSONCodecOption) {
 	b.t.Helper()
+	b.sinkNamed("out", parent, options...)
+}
+
+func (b builder) sinkNamed(name string, parent columnar.Node, options ...columnar.JSONCodecOption) {
+	b.t.Helper()
 	codec, err := columnar.NewJSONCodec(b.mem, nil, options...)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	node, err := b.AddSink("out", "out", codec, parent)
+	node, err := b.AddSink(name, "out", codec, parent)
 	b.added(node, err)
 }
 
@@ -118,6 +123,22 @@ func TestBuildChecksColumns(t *testing.T) {
 			joined, err := b.AddJoin("join", columnar.Join{LeftKey: "id", RightKey: "order"}, b.source("left", orderID), b.source("right", orderID))
 			b.sink(b.added(joined, err))
 		}, []string{"join"}, "order"},
+		{"join of text with a number", func(b builder) {
+			joined, err := b.AddJoin("join", columnar.Join{LeftKey: "id", RightKey: "status"}, b.source("left", orderID), b.source("right", orderText))
+			b.sink(b.added(joined, err))
+		}, []string{"join"}, "status"},
+		{"join of text with the bytes of the record key", func(b builder) {
+			joined, err := b.AddJoin("join", columnar.Join{LeftKey: columnar.KeyColumn, RightKey: "status"}, b.source("left", orderID), b.source("right", orderText))
+			b.sink(b.added(joined, err))
+		}, []string{"join"}, "status"},
+		{"column that a join does not give", func(b builder) {
+			joined, err := b.AddJoin("join", columnar.Join{LeftKey: "id", RightKey: "id"}, b.source("left", orderID), b.source("right", orderID, orderText))
+			b.sink(b.then("filter", columnar.FilterWhere(b.mem, columnar.Column("status").IsNull()), b.added(joined, err)))
+		}, []string{"filter"}, "status"},
+		{"join whose sides have the same names", func(b builder) {
+			joined, err := b.AddJoin("join", columnar.Join{LeftKey: "id", RightKey: "id", LeftPrefix: "x_", RightPrefix: "x_"}, b.source("left", orderID), b.source("right", orderID))
+			b.sink(b.added(joined, err))
+		}, []string{"join"}, "x_id"},
 		{"merge of branches with other columns", func(b builder) {
 			merged, err := b.AddMerge("merge", []columnar.Node{b.source("a", orderID), b.source("b", orderText)})
 			b.sink(b.added(merged, err))
@@ -128,7 +149,7 @@ func TestBuildChecksColumns(t *testing.T) {
 		}, []string{"out"}, "user"},
 		{"two nodes that do not fit", func(b builder) {
 			in := b.source("in", orderID)
-			b.then("one", columnar.Select(b.mem, "nothing"), in)
+			b.sinkNamed("out 1", b.then("one", columnar.Select(b.mem, "nothing"), in))
 			b.sink(b.then("two", columnar.Select(b.mem, "nowhere"), in))
 		}, []string{"one", "two"}, "nothing"},
 	}
@@ -186,15 +207,15 @@ func TestBuildLeavesUnknownColumnsAlone(t *testing.T) {
 	in := b.source("in", orderID, orderTime)
 	windowed := b.then("windows", groupBy(t, mem, columnar.Grouping{Keys: []string{"id"}, Window: time.Second, TimeColumn: "at"}), in)
 	lateRows, err := b.AddLateRows("late", windowed)
-	b.then("behind late rows", wrong, b.added(lateRows, err))
+	b.sinkNamed("late out", b.then("behind late rows", wrong, b.added(lateRows, err)))
 	processed, err := b.AddProcessor("processor", processor, in)
-	b.then("behind the processor", wrong, b.added(processed, err))
+	b.sinkNamed("processed out", b.then("behind the processor", wrong, b.added(processed, err)))
 	codec, err := columnar.NewJSONCodec(mem, arrow.NewSchema([]arrow.Field{orderID}, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	unknown, err := b.AddSource("unknown", []string{"unknown"}, lateCodec{codec})
-	b.then("behind the unknown", wrong, b.added(unknown, err))
+	b.sinkNamed("unknown out", b.then("behind the unknown", wrong, b.added(unknown, err)))
 	b.sink(windowed)
 	built, err := b.Build()
 	if err != nil {

@@ -28,7 +28,10 @@ func TestTopologyRefusesInvalidNodes(t *testing.T) {
 	middle := must[Node](t)(topology.AddOperator("middle", Filter(mem, keepAll), source))
 	sink := must[Node](t)(topology.AddSink("sink", "out", codec, middle))
 	foreign := must[Node](t)(NewTopology(mem).AddSource("source", []string{"in"}, codec))
-	const noParent = "parent is not a node in this topology"
+	const (
+		noParent = "parent is not a node in this topology"
+		noTopic  = "the name of a topic must not be empty"
+	)
 
 	for name, test := range map[string]struct {
 		add  func() (Node, error)
@@ -54,6 +57,9 @@ func TestTopologyRefusesInvalidNodes(t *testing.T) {
 		"nil processor": {
 			func() (Node, error) { return topology.AddProcessor("x", nil, source) }, "processor must not be nil",
 		},
+		"source of a topic without name": {func() (Node, error) { return topology.AddSource("x", []string{"in", ""}, codec) }, noTopic},
+		"sink without topic":             {func() (Node, error) { return topology.AddSink("x", "", codec, source) }, noTopic},
+		"pass-through without topic":     {func() (Node, error) { return topology.AddPassThroughSink("x", "", source) }, noTopic},
 		"nil codec of sink": {
 			func() (Node, error) { return topology.AddSink("x", "out", nil, source) }, "codec must not be nil",
 		},
@@ -97,6 +103,11 @@ func TestTopologyValidate(t *testing.T) {
 		"no sink": {func(topology *Topology) {
 			must[Node](t)(topology.AddSource("source", []string{"in"}, codec))
 		}, "topology has no sink"},
+		"operator that leads nowhere": {func(topology *Topology) {
+			source := must[Node](t)(topology.AddSource("source", []string{"in"}, codec))
+			must[Node](t)(topology.AddSink("sink", "out", codec, source))
+			must[Node](t)(topology.AddOperator("lost", Filter(mem, keepAll), source))
+		}, "node `lost`: no node reads the rows of this node: add a sink behind it, or leave it out"},
 		"duplicate name": {func(topology *Topology) {
 			source := must[Node](t)(topology.AddSource("same", []string{"in"}, codec))
 			must[Node](t)(topology.AddSink("same", "out", codec, source))

@@ -70,6 +70,7 @@ by hand <- kept: derive next by Go functions
 merged <- derived, by hand: merge
     id int64, status utf8, next int64
 joined <- merged, keyed: join status = status within 1s [state]
+    left_id int64, left_status utf8, left_next int64, right_status utf8
 mine <- joined: process by Go code
 out <- mine: write out
 copy <- orders: forward to all "orders"

@@ -81,6 +81,7 @@ func (b *bound) settle(schema *arrow.Schema) error {
 				b.kind, b.scale = branch.kind, branch.scale
 			}
 		}
+		b.inherit(b.args[1], b.args[2])
 		return nil
 	case opCast:
 		b.dt, b.kind = b.node.cast, computedKind(b.node.cast)
@@ -98,6 +99,20 @@ func (b *bound) settle(schema *arrow.Schema) error {
 	b.kind = arrays.BoolKind
 	return nil
 }
+
+// inherit gives a choice between two columns what both of them have. A branch
+// that is null has no say in it.
+func (b *bound) inherit(then, otherwise *bound) {
+	b.required = then.required && otherwise.required
+	switch {
+	case then.isNullLiteral():
+		b.metadata = otherwise.metadata
+	case otherwise.isNullLiteral(), then.metadata.Equal(otherwise.metadata):
+		b.metadata = then.metadata
+	}
+}
+
+func (b *bound) isNullLiteral() bool { return b.node.op == opLiteral && b.node.value == nil }
 
 // computedKind returns the kind in which values of a type are computed.
 func computedKind(dt arrow.DataType) arrays.Kind {
@@ -118,7 +133,8 @@ func (b *bound) settleColumn(schema *arrow.Schema) error {
 	if err != nil {
 		return err
 	}
-	b.column, b.dt = column, schema.Field(column).Type
+	field := schema.Field(column)
+	b.column, b.dt, b.metadata, b.required = column, field.Type, field.Metadata, !field.Nullable
 	b.kind, b.when = computedKind(b.dt), timeTypeOf(b.dt)
 	if decimal, ok := arrays.PlainType(b.dt).(arrow.DecimalType); ok {
 		b.scale = decimal.GetScale()

@@ -22,6 +22,10 @@ type bound struct {
 	dt     arrow.DataType // of a column or a cast; nil otherwise
 	when   arrow.DataType // plain, of values that are dates or times; nil otherwise
 	column int
+	// metadata is that of the column, or of all columns that are chosen between.
+	metadata arrow.Metadata
+	// required says that the values are those of columns without nulls.
+	required bool
 	// convert says that the only argument is turned into kind and scale.
 	convert bool
 	literal *vector

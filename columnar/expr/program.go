@@ -104,6 +104,14 @@ func (p *Program) Column(mem memory.Allocator, batch arrow.RecordBatch) (arrow.A
 	return p.compute(mem, batch, nil, false)
 }
 
+// Field describes the column that [Program.Column] has made of the latest batch. A
+// column of the batch, and a choice between columns that have the same metadata,
+// keeps its metadata, and cannot be null where the columns cannot. Everything that
+// is computed has no metadata and can be null.
+func (p *Program) Field(name string, column arrow.Array) arrow.Field {
+	return arrow.Field{Name: name, Type: column.DataType(), Nullable: !p.bound.required, Metadata: p.bound.metadata}
+}
+
 // Bytes computes an expression of text or bytes as a Binary column, which the caller
 // owns. An expression of other values is a [KindError].
 func (p *Program) Bytes(mem memory.Allocator, batch arrow.RecordBatch) (arrow.Array, error) {

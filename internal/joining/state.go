@@ -4,6 +4,7 @@ package joining
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -243,6 +244,17 @@ func (j *State) meet(side int, row, id uint32) {
 			pairs[1-side] = append(pairs[1-side], partner)
 		}
 	}
+}
+
+// Schema returns the schema of the pairs that the latest batches of both sides make,
+// with or without rows. Keys that cannot be equal, since they are of different kinds,
+// are an error. Both sides have had a batch.
+func (j *State) Schema() (*arrow.Schema, error) {
+	left, right := j.types[0], j.types[1]
+	if a, b := arrays.KindOf(left), arrays.KindOf(right); a != b && a != arrays.AnyKind && b != arrays.AnyKind {
+		return nil, namedcols.Failure(j.spec.RightKey, fmt.Errorf("the join key is of type %s, and that of the left side, `%s`, of type %s: make them of one kind with Cast", right, j.spec.LeftKey, left))
+	}
+	return j.results.schemaOf(j.sides[0].stored, j.sides[1].stored)
 }
 
 // StreamTime returns the latest event time that the state has seen, or
