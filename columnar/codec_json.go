@@ -216,7 +216,7 @@ func (c *JSONCodec) encodePlan(schema *arrow.Schema) (*jsonEncodePlan, error) {
 	for i, name := range c.key {
 		at := slices.IndexFunc(plan.value, func(f jsonEncodeField) bool { return f.name == name })
 		if at < 0 {
-			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: ErrNoColumn}
+			return nil, namedcols.Missing(schema, name)
 		}
 		prefix, err := jsonrows.MemberPrefix(name, i == 0)
 		if err != nil {

@@ -98,6 +98,7 @@
 //	JSONError, RowError        where in a document or batch, and why; causes of a DecodeError
 //	ColumnError                a column is missing, or its values do not fit; the cause may be ErrNoColumn
 //	SchemaMismatchError        batches to be joined differ        make the branches alike; matches ErrSchemaMismatch
+//	TopologyError              the topology needs other columns   mend it; no ErrorPolicy takes the records
 //	NodeError                  which node, topic and partition    look at its cause
 //	StateLimitError            MaxGroups or MaxRows is reached    raise the limit, or keep less
 //

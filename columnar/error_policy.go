@@ -24,7 +24,9 @@ const (
 )
 
 // ErrorPolicy says what a runner does with records that fail. An error with a
-// Retriable method that returns true fails the round under every policy.
+// Retriable method that returns true fails the round under every policy, and so
+// does a [*TopologyError]: where a column is missing or has the wrong type, no record
+// is to blame.
 //
 // Where the error names the failing records, only those are skipped or sent to
 // the dead-letter topic. Otherwise it is the whole batch of the logical
@@ -55,8 +57,7 @@ func SkipPolicy() ErrorPolicy { return ErrorPolicy{Action: ActionSkip} }
 //	                              without a type of its own
 //	columnar.JSONError            it is not JSON, or not what the schema says
 //	schema.DeserializeError       a serde of package schema refused it
-//	columnar.SchemaMismatchError  it does not have the columns of the others
-//	columnar.ColumnError          an operator cannot work with a column
+//	columnar.ColumnError          an operator cannot work with a value of a column
 //	columnar.StateLimitError      state would grow beyond its limit
 //	columnar.RowError             a row could not be encoded for a sink
 //	columnar.NodeError            a node failed, for a reason without a type

@@ -22,6 +22,10 @@ type Hooks struct {
 	Recovery func(RecoveryInfo)
 	// Snapshot is called when a snapshot was saved, or could not be.
 	Snapshot func(SnapshotInfo, time.Duration, error)
+	// SetAside is called when a round has committed without records that the error
+	// policy took.
+	// It is called once for each partition of a topic.
+	SetAside func(SetAsideInfo)
 	// Gap is called when a partition goes on behind records that were deleted
 	// before they were processed, see [WithOutOfRange].
 	Gap func(GapInfo)
@@ -74,12 +78,23 @@ type GapInfo struct {
 	From, To  int64 // the first offset that is missing, and the offset behind the last
 }
 
+// SetAsideInfo describes the records of one partition of a topic that the error
+// policy took in one round.
+type SetAsideInfo struct {
+	Partition   TopicPartition
+	Records     int
+	First, Last int64             // offsets of the first record and the last one
+	Action      ErrorPolicyAction // [ActionSkip] or [ActionDeadLetter]
+	Err         error             // why the first one was taken
+}
+
 // Join returns hooks that call h and then other.
 func (h Hooks) Join(other Hooks) Hooks {
 	return Hooks{
 		Round:        join1(h.Round, other.Round),
 		Rebalance:    join1(h.Rebalance, other.Rebalance),
 		Recovery:     join1(h.Recovery, other.Recovery),
+		SetAside:     join1(h.SetAside, other.SetAside),
 		Gap:          join1(h.Gap, other.Gap),
 		Damage:       join1(h.Damage, other.Damage),
 		Announcement: join1(h.Announcement, other.Announcement),

@@ -42,6 +42,9 @@ func (e *environment) runTolerant(partition int, input map[string][]ConsumedReco
 		if rollback := e.topology.rollbackPartition(partition); rollback != nil {
 			return outcome{}, &RollbackError{Partitions: []int{partition}, Cause: errors.Join(err, rollback)}
 		}
+		if isMisfit(err) {
+			return outcome{}, &TopologyError{err}
+		}
 		if e.settings.policy.Action == ActionFail || IsRetriable(err) {
 			return outcome{}, err
 		}
@@ -135,7 +138,8 @@ func included(records []ConsumedRecord, keep func(*ConsumedRecord) bool) []Consu
 // search runs parts of a failing batch, taking each run back, until it has found
 // the records that fail by themselves. A part that fails although neither of its
 // halves does is bad as a whole, and so is what is left when the search has run
-// often enough.
+// often enough. A part that lacks columns, which its codec has learned from other
+// records, has not failed by itself.
 func (e *environment) search(partition int, input map[string][]ConsumedRecord, cause error) ([]poisoned, error) {
 	runs := 0
 	fails := func(part []poisoned) (failure, err error) {
@@ -144,8 +148,11 @@ func (e *environment) search(partition int, input map[string][]ConsumedRecord, c
 		if rollback := e.topology.rollbackPartition(partition); rollback != nil {
 			return nil, &RollbackError{Partitions: []int{partition}, Cause: errors.Join(failure, rollback)}
 		}
-		if IsRetriable(failure) {
+		switch {
+		case IsRetriable(failure):
 			return nil, failure
+		case isMisfit(failure):
+			return nil, nil
 		}
 		return failure, nil
 	}
@@ -217,4 +224,21 @@ func offsetRanges(excluded []poisoned) []journal.Range {
 		ranges = append(ranges, journal.Range{Topic: one.topic, Start: one.record.Offset, End: one.record.Offset + 1})
 	}
 	return ranges
+}
+
+// setAside describes excluded records, which are sorted, by topic partition.
+func setAside(excluded []poisoned, action ErrorPolicyAction) []SetAsideInfo {
+	var infos []SetAsideInfo
+	for _, one := range excluded {
+		if n := len(infos); n > 0 && infos[n-1].Partition.Topic == one.topic {
+			infos[n-1].Records++
+			infos[n-1].Last = one.record.Offset
+			continue
+		}
+		infos = append(infos, SetAsideInfo{
+			Partition: TopicPartition{one.topic, one.record.Partition}, Records: 1,
+			First: one.record.Offset, Last: one.record.Offset, Action: action, Err: one.cause,
+		})
+	}
+	return infos
 }

@@ -42,3 +42,23 @@ func (r *GroupRunner) report(rd *round, err error) {
 		r.settings.hooks.Round(info)
 	}
 }
+
+// reportSetAside counts, logs and tells the hook about records that the error
+// policy has taken.
+func (e *environment) reportSetAside(excluded []poisoned) {
+	if len(excluded) == 0 {
+		return
+	}
+	e.stats.add(func(s *RuntimeStats) { s.RecordsSkipped += int64(len(excluded)) })
+	for _, info := range setAside(excluded, e.settings.policy.Action) {
+		text := "records skipped"
+		if info.Action == ActionDeadLetter {
+			text = "records sent to the dead-letter topic"
+		}
+		e.settings.logger.Warn(text, "topic", info.Partition.Topic, "partition", info.Partition.Partition,
+			"records", info.Records, "first", info.First, "last", info.Last, "error", info.Err)
+		if e.settings.hooks.SetAside != nil {
+			e.settings.hooks.SetAside(info)
+		}
+	}
+}

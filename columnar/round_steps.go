@@ -407,7 +407,7 @@ func (r *GroupRunner) conclude(rd *round) {
 			progress.advance(len(records), progress.behind(len(records)))
 		}
 		r.settings.metrics.add(work.metrics)
-		r.stats.add(func(s *RuntimeStats) { s.RecordsSkipped += int64(len(work.excluded)) })
+		r.reportSetAside(work.excluded)
 	}
 	for tp, offset := range rd.offsets {
 		r.progress(tp).commit(offset)

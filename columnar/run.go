@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 )
 
 // flow is one batch on its way from a node to its children, with the topic it
@@ -52,7 +53,7 @@ func (b *BuiltTopology) run(p *partitionState, partition int, input map[string][
 	defer r.release()
 	for i, n := range b.nodes {
 		if err := r.step(i, n); err != nil {
-			return nil, err
+			return nil, r.explain(i, n, err)
 		}
 		for _, parent := range n.parents {
 			if b.lastReader[parent] == i {
@@ -283,6 +284,46 @@ func (r *run) encode(n *node) error {
 		}
 	}
 	return nil
+}
+
+// explain marks the error of node i if the columns of its input are to blame for
+// it. Everything that has come to the node must still be there.
+func (r *run) explain(i int, n *node, err error) error {
+	if blamesColumns(err) || !blamesRecords(err) && r.failsWithoutRows(i, n) {
+		return &misfit{err}
+	}
+	return err
+}
+
+// failsWithoutRows reports whether node i fails for batches without rows that have
+// the columns of those that have come to it.
+func (r *run) failsWithoutRows(i int, n *node) bool {
+	probe := &run{
+		topology: r.topology, partition: noPartition, outputs: make([][]flow, len(r.outputs)),
+		state: &partitionState{nodes: make([]instance, len(r.outputs))},
+	}
+	defer probe.release()
+	for _, parent := range n.parents {
+		for _, out := range r.outputs[parent] {
+			probe.emit(parent, out.batch.NewSlice(0, 0), out.topic)
+		}
+	}
+	switch n.kind {
+	case operatorNode, joinNode:
+		probe.state.nodes[i] = newInstance(n, memory.DefaultAllocator)
+		return probe.step(i, n) != nil
+	case sinkNode:
+		codec, ok := n.codec.(SchemaCodec)
+		if !ok {
+			return false
+		}
+		for _, out := range r.outputs[n.parents[0]] {
+			if err := codec.CheckSchema(out.batch.Schema()); err != nil && !IsRetriable(err) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // emit makes batch an output of node i and takes over the caller's reference.

@@ -4,6 +4,7 @@ package grouping
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -85,10 +86,13 @@ func (p *columnPlan) findTime(spec *Spec) error {
 		p.time = column
 		return nil
 	}
-	if !spec.Windowed {
+	switch {
+	case !spec.Windowed:
 		return nil
+	case column >= 0:
+		return namedcols.Failure(spec.TimeColumn, fmt.Errorf("an event time is int64 (milliseconds) or a timestamp, not %s", p.schema.Field(column).Type))
 	}
-	return namedcols.Missing(spec.TimeColumn)
+	return namedcols.Missing(p.schema, spec.TimeColumn)
 }
 
 func (p *columnPlan) neededColumns() *arrow.Schema {

@@ -138,7 +138,7 @@ func (s *groupState) checkUnit(column string, dt arrow.DataType) error {
 	if at < 0 {
 		return nil
 	}
-	return keytable.CheckUnits(dt, s.schema.Field(at).Type)
+	return namedcols.WrongType(keytable.CheckUnits(dt, s.schema.Field(at).Type))
 }
 
 // acceptKey makes a key column take values of a type.
@@ -195,7 +195,7 @@ func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
 }
 
 func kindMismatch(dt arrow.DataType, held arrays.Kind) error {
-	return fmt.Errorf("the column is of type %s, but the state holds values of kind %s", dt, held)
+	return namedcols.WrongType(fmt.Errorf("the column is of type %s, but the state holds values of kind %s", dt, held))
 }
 
 // beginRound starts a batch.

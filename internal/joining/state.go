@@ -151,11 +151,11 @@ func (j *State) link(side int, row, id uint32) {
 func (j *State) readKey(side int, name string, batch arrow.RecordBatch) (arrow.Array, error) {
 	column := namedcols.Column(batch, name)
 	if column == nil {
-		return nil, namedcols.MissingText("join key column does not exist: %s", name)
+		return nil, namedcols.MissingText(batch.Schema(), "join key column does not exist: %s", name)
 	}
 	key, err := arrays.Plain(j.mem, column)
 	if err == nil {
-		if err = j.acceptKey(side, key.DataType()); err != nil {
+		if err = namedcols.WrongType(j.acceptKey(side, key.DataType())); err != nil {
 			key.Release()
 		}
 	}

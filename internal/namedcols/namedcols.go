@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -51,19 +52,64 @@ var ErrMissing = errors.New("column does not exist")
 type missing struct {
 	format string
 	name   string
+	schema *arrow.Schema // that lacks the column
 }
 
-func (e *missing) Error() string { return fmt.Sprintf(e.format, e.name) }
+func (e *missing) Error() string {
+	return fmt.Sprintf(e.format, e.name) + " (the columns are " + list(e.schema) + ")"
+}
 
 func (e *missing) Is(target error) bool { return target == ErrMissing }
 
-// Missing returns the error for a column that does not exist.
-func Missing(name string) error { return MissingText("Arrow column does not exist: %s", name) }
+// maxListed bounds how many columns the error for a missing one lists.
+const maxListed = 32
+
+func list(schema *arrow.Schema) string {
+	names := make([]string, 0, maxListed)
+	for _, field := range schema.Fields()[:min(schema.NumFields(), maxListed)] {
+		names = append(names, field.Name)
+	}
+	text := strings.Join(names, ", ")
+	switch more := schema.NumFields() - len(names); {
+	case len(names) == 0:
+		return "none"
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", text, more)
+	}
+	return text
+}
+
+// Missing returns the error for a column that a schema lacks. The text lists the
+// columns that the schema has.
+func Missing(schema *arrow.Schema, name string) error {
+	return MissingText(schema, "Arrow column does not exist: %s", name)
+}
 
 // MissingText is [Missing] with another text, in which a verb of format stands
 // for the column's name.
-func MissingText(format, name string) error {
-	return &Error{Column: name, Row: NoRow, Cause: &missing{format, name}}
+func MissingText(schema *arrow.Schema, format, name string) error {
+	return &Error{Column: name, Row: NoRow, Cause: &missing{format, name, schema}}
+}
+
+// ErrType is matched by the errors of [WrongType].
+var ErrType = errors.New("column has another type")
+
+// wrongType is a cause with a text of its own that is [ErrType].
+type wrongType struct{ cause error }
+
+func (e *wrongType) Error() string { return e.cause.Error() }
+
+func (e *wrongType) Unwrap() error { return e.cause }
+
+func (e *wrongType) Is(target error) bool { return target == ErrType }
+
+// WrongType returns cause as an error that the type of a column is to blame for,
+// whatever its values are. Its text is that of cause; nil stays nil.
+func WrongType(cause error) error {
+	if cause == nil {
+		return nil
+	}
+	return &wrongType{cause}
 }
 
 // rowError is an error that concerns one row of a column.
@@ -104,7 +150,7 @@ func Index(schema *arrow.Schema, name string) (int, error) {
 	if i := First(schema, name); i >= 0 {
 		return i, nil
 	}
-	return -1, Missing(name)
+	return -1, Missing(schema, name)
 }
 
 // Column returns the first column of that name, or nil. The batch keeps it.

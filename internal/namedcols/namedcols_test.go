@@ -4,6 +4,8 @@ package namedcols_test
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -41,12 +43,13 @@ func TestErrorsNameTheColumn(t *testing.T) {
 	cause := errors.New("columnar: value is odd")
 	var found *namedcols.Error
 	for want, err := range map[string]error{
-		"columnar: column `a`: Arrow column does not exist: a":     namedcols.Missing("a"),
-		"columnar: column `a`: key is not there: a":                namedcols.MissingText("key is not there: %s", "a"),
-		"columnar: column `a`: value is odd":                       namedcols.Failure("a", cause),
-		"columnar: column `a`, row 3: value is odd":                namedcols.Failure("a", namedcols.AtRow(3, cause)),
-		"columnar: column `b`: column `a`, row 3: value is odd":    namedcols.Failure("b", namedcols.Failure("a", namedcols.AtRow(3, cause))),
-		"columnar: column `a`: cannot read: columnar value is odd": namedcols.Failure("a", errors.New("cannot read: columnar value is odd")),
+		"columnar: column `a`: Arrow column does not exist: a (the columns are b, c)": namedcols.Missing(schemaOf("b", "c"), "a"),
+		"columnar: column `a`: key is not there: a (the columns are none)":            namedcols.MissingText(schemaOf(), "key is not there: %s", "a"),
+		"columnar: column `a`: value is odd, whatever its row is":                     namedcols.Failure("a", namedcols.WrongType(errors.New("value is odd, whatever its row is"))),
+		"columnar: column `a`: value is odd":                                          namedcols.Failure("a", cause),
+		"columnar: column `a`, row 3: value is odd":                                   namedcols.Failure("a", namedcols.AtRow(3, cause)),
+		"columnar: column `b`: column `a`, row 3: value is odd":                       namedcols.Failure("b", namedcols.Failure("a", namedcols.AtRow(3, cause))),
+		"columnar: column `a`: cannot read: columnar value is odd":                    namedcols.Failure("a", errors.New("cannot read: columnar value is odd")),
 	} {
 		if err.Error() != want || !errors.As(err, &found) {
 			t.Errorf("error = %q, want %q", err, want)
@@ -57,6 +60,28 @@ func TestErrorsNameTheColumn(t *testing.T) {
 	}
 	if err := namedcols.Failure("a", namedcols.AtRow(3, cause)); !errors.Is(err, cause) || !errors.As(err, &found) || found.Row != 3 || found.Column != "a" {
 		t.Errorf("error = %#v, want one of row 3 that wraps its cause", err)
+	}
+}
+
+func TestMissingColumnsListAtMostThirtyTwo(t *testing.T) {
+	names := make([]string, 34)
+	for i := range names {
+		names[i] = fmt.Sprintf("c%d", i)
+	}
+	_, err := namedcols.Index(schemaOf(names...), "a")
+	if want := ", c31 and 2 more)"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("error = %q, want it to end with %q", err, want)
+	}
+}
+
+func TestWrongTypesAreToldFromValues(t *testing.T) {
+	cause := errors.New("text")
+	wrong := namedcols.Failure("a", namedcols.WrongType(cause))
+	if !errors.Is(wrong, namedcols.ErrType) || !errors.Is(wrong, cause) || errors.Is(namedcols.Failure("a", cause), namedcols.ErrType) {
+		t.Errorf("%v is not an error of the type that wraps its cause, or every error is one", wrong)
+	}
+	if namedcols.WrongType(nil) != nil {
+		t.Error("no error became one")
 	}
 }
 
