@@ -73,7 +73,7 @@ var layers = []layer{
 		bans:    formatBans},
 	{pkg: "columnar/stream", imports: []string{"columnar"}, uses: []string{arrowModule}, bans: slices.Concat([]ban{kafkaBan}, formatBans)},
 	{pkg: "columnarschema",
-		imports: []string{"schema", "columnar", "internal/avroplan", "internal/avrovalue", "internal/columnset", "internal/errtext", "internal/jsoncheck", "internal/protoplan"},
+		imports: []string{"schema", "columnar", "internal/arrays", "internal/avroplan", "internal/avrovalue", "internal/columnset", "internal/errtext", "internal/jsoncheck", "internal/protoplan"},
 		uses:    []string{arrowModule, hambaModule, protoModule},
 		bans:    []ban{kafkaBan}},
 	{pkg: "coordination",

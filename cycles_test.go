@@ -28,7 +28,7 @@ type knot struct {
 // knots are the circles that the module has. A file that is in no knot refers
 // only to files that do not refer back to it.
 var knots = []knot{
-	{"columnar", "built_topology partition run state_layout topology topology_columns", "a topology and its partitions"},
+	{"columnar", "built_topology needed_columns partition run state_layout topology topology_columns", "a topology and its partitions"},
 	{"internal/jsonrows", "decode nested", "recursive descent over the values of a document"},
 	{"columnar", "cut_reader cut_reader_end", "one reader: the cuts, and the end of their log"},
 	{"columnar", "alignment group_runner", "alignment is to become a type of its own"},

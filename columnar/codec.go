@@ -20,6 +20,10 @@ type BatchCodec interface {
 	// record order. Records that cannot be read are reported together in a
 	// [DecodeError].
 	//
+	// Records that are too many for one batch are an error with a method SplitAt,
+	// which returns how many of the first records fit as an int: a source decodes
+	// these, and the others in further batches.
+	//
 	// The caller owns the returned batch. The batch may use the memory of the
 	// records' keys and values, which do not change; Decode does not keep the
 	// slice of records or their headers.

@@ -19,14 +19,19 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
-const ()
-
 var (
-	errNoRecords     = errors.New("decode called with an empty record batch")
-	errNoJSONSchema  = errors.New("a JSON codec without a schema cannot decode")
-	errTombstone     = errors.New("record has no value")
-	errBatchTooLarge = errors.New("the records' values do not fit one Arrow batch")
+	errNoRecords    = errors.New("decode called with an empty record batch")
+	errNoJSONSchema = errors.New("a JSON codec without a schema cannot decode")
+	errTombstone    = errors.New("record has no value")
 )
+
+// batchTooLargeError says that so many records do not fit one batch.
+type batchTooLargeError int
+
+func (e batchTooLargeError) Error() string { return "the records' values do not fit one Arrow batch" }
+
+// SplitAt says that half of the records may fit.
+func (e batchTooLargeError) SplitAt() int { return int(e) / 2 }
 
 // JSONCodec is a [BatchCodec] for records whose values are JSON objects, one
 // row a record. It reads the bytes of records straight into the columns of a
@@ -114,14 +119,36 @@ func NewJSONCodec(mem memory.Allocator, schema *arrow.Schema, options ...JSONCod
 	if schema == nil {
 		return c, nil
 	}
+	return c, c.decodeInto(schema)
+}
+
+// decodeInto makes a schema the codec's.
+func (c *JSONCodec) decodeInto(schema *arrow.Schema) error {
 	root, err := jsonrows.NewRoot(schema.Fields(), false)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.root, c.payload = root, schema
 	c.full = [2]*arrow.Schema{withMetadataSchema(schema, false), withMetadataSchema(schema, true)}
-	c.decoders.New = func() any { return jsonrows.NewDecoder(mem, root) }
-	return c, nil
+	c.decoders.New = func() any { return jsonrows.NewDecoder(c.mem, root) }
+	return nil
+}
+
+// Project implements [ProjectingCodec]. A member without a column is checked and
+// skipped, and not missed.
+func (c *JSONCodec) Project(columns []string) (BatchCodec, error) {
+	if c.payload == nil {
+		return nil, errNoJSONSchema
+	}
+	var fields []arrow.Field
+	for _, field := range c.payload.Fields() {
+		if slices.Contains(columns, field.Name) {
+			fields = append(fields, field)
+		}
+	}
+	metadata := c.payload.Metadata()
+	projected := &JSONCodec{mem: c.mem, noTombstones: c.noTombstones, form: c.form, key: c.key}
+	return projected, projected.decodeInto(arrow.NewSchema(fields, &metadata))
 }
 
 // Schema returns the schema that the codec decodes into, nil for a codec that
@@ -172,7 +199,7 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 		return nil, err
 	}
 	if d.Root.Overflows() {
-		return nil, errBatchTooLarge
+		return nil, batchTooLargeError(len(records))
 	}
 	columns, err := d.Columns()
 	if err != nil {

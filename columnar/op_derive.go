@@ -22,12 +22,15 @@ func FilterWhere(mem memory.Allocator, predicate Expression) *BuiltinOp {
 	if err := predicate.Err(); err != nil {
 		return invalidOperator(err)
 	}
-	return newOperator("where "+predicate.String(), "", func() kernel { return &whereFilter{mem: mem, predicate: expr.NewProgram(predicate)} })
+	return newOperator("where "+predicate.String(), "", func() kernel {
+		return &whereFilter{mem: mem, predicate: expr.NewProgram(predicate), columns: predicate.Columns()}
+	})
 }
 
 type whereFilter struct {
 	mem       memory.Allocator
 	predicate *expr.Program
+	columns   []string // of predicate
 }
 
 func (f *whereFilter) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
@@ -115,11 +118,14 @@ func newDerivation(mem memory.Allocator, verb string, columns []NamedExpression,
 	}
 	return newOperator(verb+" "+strings.Join(texts, ", "), "", func() kernel {
 		programs := make([]*expr.Program, len(columns))
+		d := &derivation{columns: len(columns)}
 		for i, column := range columns {
 			programs[i] = expr.NewProgram(column.Expression)
+			d.names, d.inputs = append(d.names, column.Name), append(d.inputs, column.Expression.Columns()...)
 		}
-		return &derivation{columns: len(columns), compute: func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error) {
+		d.compute = func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error) {
 			return compute(programs[i], columns[i].Name, mem, batch)
-		}}
+		}
+		return d
 	})
 }

@@ -53,7 +53,9 @@ func WithColumns(mem memory.Allocator, columns ...DerivedColumn) (*BuiltinOp, er
 	if err := checkDerivedNames(names); err != nil {
 		return nil, err
 	}
-	return newOperator("derive "+strings.Join(names, ", ")+" by Go functions", "", func() kernel { return &derivation{columns: len(columns), compute: rowColumns(mem, columns)} }), nil
+	return newOperator("derive "+strings.Join(names, ", ")+" by Go functions", "", func() kernel {
+		return &derivation{columns: len(columns), compute: rowColumns(mem, columns), rowWise: true}
+	}), nil
 }
 
 // checkDerivedNames refuses names that cannot be derived.
@@ -107,6 +109,10 @@ type derivation struct {
 	columns int
 	// compute returns the i-th derived column, which the caller owns.
 	compute func(batch arrow.RecordBatch, i int) (arrow.Field, arrow.Array, error)
+	// names are those of the derived columns, and inputs the columns that they are
+	// computed of; rowWise says that a Go function computes them of any.
+	names, inputs []string
+	rowWise       bool
 	// target is the schema of the latest result.
 	target *arrow.Schema
 }

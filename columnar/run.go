@@ -100,16 +100,54 @@ func (r *run) decode(i int, n *node) error {
 		if len(records) == 0 || !slices.Contains(n.topics, topic) {
 			continue
 		}
-		batch, err := n.codec.Decode(topic, records)
-		if err != nil {
-			return r.failure(n, topic, err)
+		for done := 0; done < len(records); {
+			batch, decoded, err := decodeSome(n.codec, topic, records[done:])
+			if err == nil && batch == nil {
+				err = errNoBatch
+			}
+			if err != nil {
+				return r.failure(n, topic, indexedFrom(done, err))
+			}
+			r.emit(i, batch, topic)
+			done += decoded
 		}
-		if batch == nil {
-			return r.failure(n, topic, errNoBatch)
-		}
-		r.emit(i, batch, topic)
 	}
 	return nil
+}
+
+// splitError is an error of a codec that tells how many of the first records fit into
+// a batch.
+type splitError interface {
+	error
+	SplitAt() int
+}
+
+// decodeSome decodes all records, or as many as fit into one batch.
+func decodeSome(codec BatchCodec, topic string, records []ConsumedRecord) (batch arrow.RecordBatch, decoded int, err error) {
+	for {
+		batch, err = codec.Decode(topic, records)
+		var split splitError
+		if !errors.As(err, &split) || split.SplitAt() <= 0 || split.SplitAt() >= len(records) {
+			return batch, len(records), err
+		}
+		records = records[:split.SplitAt()]
+	}
+}
+
+// indexedFrom makes the records that an error names count from the first record of a
+// call that decoded some before.
+func indexedFrom(done int, err error) error {
+	var failed *DecodeError
+	if done == 0 || !errors.As(err, &failed) {
+		return err
+	}
+	shifted := &DecodeError{Records: slices.Clone(failed.Records)}
+	for i, record := range shifted.Records {
+		moved := *record
+		moved.Index += done
+		shifted.Records[i] = &moved
+	}
+	return shifted
 }
 
 func (r *run) process(i int, n *node) error {

@@ -261,7 +261,8 @@ func (n *node) needsReader() bool {
 //
 // Where the codec of a source is a [SchemaCodec], the names and types of columns
 // are checked through all nodes behind the source, as far as the next processor,
-// and those of the sinks. The error names each node that does not fit.
+// and those of the sinks. The error names each node that does not fit. Where it is a
+// [ProjectingCodec], columns that no node reads are not decoded.
 func (t *Topology) Build() (*BuiltTopology, error) {
 	if err := t.Validate(); err != nil {
 		return nil, err
@@ -269,7 +270,11 @@ func (t *Topology) Build() (*BuiltTopology, error) {
 	if _, err := checkColumns(t.nodes); err != nil {
 		return nil, err
 	}
-	return newBuiltTopology(t.mem, slices.Clone(t.nodes)), nil
+	nodes, err := projectSources(t.nodes)
+	if err != nil {
+		return nil, err
+	}
+	return newBuiltTopology(t.mem, nodes), nil
 }
 
 var (

@@ -113,7 +113,12 @@ func (b *AvroRowBridge) appendRow(set *columnset.Set, datum []byte, row any) ([]
 // BatchToRows returns a row for each row of a batch, whose columns are found by
 // name. The rows share no memory with the batch.
 func (b *AvroRowBridge) BatchToRows(batch arrow.RecordBatch) ([]any, error) {
-	encoder, err := b.encode.bind(batch)
+	plain, err := plainer{memory.DefaultAllocator, true}.batch(batch)
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Release()
+	encoder, err := b.encode.bind(plain)
 	if err != nil {
 		return nil, err
 	}

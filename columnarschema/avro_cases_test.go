@@ -142,7 +142,12 @@ func writeColumn(t *testing.T, field string, column arrow.Array) ([]string, erro
 	}
 	batch := array.NewRecordBatch(arrow.NewSchema([]arrow.Field{{Name: "f", Type: column.DataType(), Nullable: true}}, nil), []arrow.Array{column}, int64(column.Len()))
 	defer batch.Release()
-	encoder, err := (&avroEncodePlan{schema: s}).bind(batch)
+	plain, err := plainer{memory.DefaultAllocator, true}.batch(batch)
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Release()
+	encoder, err := (&avroEncodePlan{schema: s}).bind(plain)
 	if err != nil {
 		return nil, err
 	}

@@ -44,6 +44,14 @@ func NewAvroBatchCodec(schemaText string, cache *schema.SchemaCache, mem memory.
 	if err != nil {
 		return nil, err
 	}
+	c, err := newAvroCodec(schemaText, cache, mem, o)
+	if err != nil {
+		return nil, err
+	}
+	return &AvroBatchCodec{c}, nil
+}
+
+func newAvroCodec(schemaText string, cache *schema.SchemaCache, mem memory.Allocator, o *codecOptions) (*recordCodec, error) {
 	references, err := schema.ReferencesOf(o.serde...)
 	if err != nil {
 		return nil, textPrefix.Wrap(err, "Avro codec")
@@ -61,7 +69,8 @@ func NewAvroBatchCodec(schemaText string, cache *schema.SchemaCache, mem memory.
 	if err != nil {
 		return nil, err
 	}
-	return &AvroBatchCodec{c}, nil
+	c.remake = func(o *codecOptions) (*recordCodec, error) { return newAvroCodec(schemaText, cache, mem, o) }
+	return c, nil
 }
 
 // avroFormat is Avro with one local schema.
@@ -109,6 +118,8 @@ func symbolDictionary(field arrow.Field) arrow.Array {
 }
 
 func (f *avroFormat) columns() *columnset.Spec { return f.spec }
+
+func (f *avroFormat) dictionaries() bool { return true }
 
 func (f *avroFormat) newScratch() any { return new(avroReader) }
 

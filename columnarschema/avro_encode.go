@@ -59,7 +59,7 @@ type avroColumn struct {
 	validStart int    // position of the first value's bit
 
 	ints  []int32 // values of four bytes, or offsets
-	longs []int64 // values of eight bytes, or offsets
+	longs []int64 // values of eight bytes
 	bytes []byte  // what offsets count, values of size bytes each, or bits of booleans
 	size  int
 	kids  []avroColumn
@@ -236,12 +236,7 @@ func (w *avroColumn) scale(v int64) (int64, error) {
 
 // appendItems writes an array or a map as one block.
 func (w *avroColumn) appendItems(dst []byte, row int) ([]byte, error) {
-	var from, to int
-	if w.longs == nil {
-		from, to = int(w.ints[row]), int(w.ints[row+1])
-	} else {
-		from, to = int(w.longs[row]), int(w.longs[row+1])
-	}
+	from, to := int(w.ints[row]), int(w.ints[row+1])
 	if from < to {
 		dst = avroplan.AppendLong(dst, int64(to-from))
 	}

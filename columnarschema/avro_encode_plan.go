@@ -118,8 +118,6 @@ func (b *avroBinder) value(s *avroplan.Schema, values arrow.Array, path string) 
 		return w
 	case *array.Dictionary:
 		return b.dictionary(w, arr)
-	case array.ExtensionArray:
-		return b.value(s, arr.Storage(), path)
 	}
 	if text, ok := values.(*array.String); ok && s.Kind == avroplan.Record {
 		w.code = writeText
@@ -316,21 +314,11 @@ func (b *avroBinder) decimal(w avroColumn, values arrow.Array) avroColumn {
 
 // list binds lists to an array.
 func (b *avroBinder) list(w avroColumn, values arrow.Array) avroColumn {
-	arr, ok := values.(array.ListLike)
-	if _, isMap := values.(*array.Map); !ok || isMap {
+	arr, ok := values.(*array.List)
+	if !ok {
 		return b.unfit(w, values)
 	}
-	w.code = writeList
-	switch arr := arr.(type) {
-	case *array.List:
-		w.ints = offsetsOf(arr)
-	default:
-		w.longs = make([]int64, arr.Len()+1)
-		for i := range arr.Len() {
-			from, to := arr.ValueOffsets(i)
-			w.longs[i], w.longs[i+1] = from, to
-		}
-	}
+	w.code, w.ints = writeList, offsetsOf(arr)
 	w.kids = []avroColumn{b.column(w.schema.Items, arr.ListValues(), w.path+"[]")}
 	return w
 }

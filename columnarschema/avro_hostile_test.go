@@ -5,6 +5,7 @@ package columnarschema
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
+	"github.com/krabka-io/krabka-streams-go/columnar/stream"
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 	"github.com/krabka-io/krabka-streams-go/internal/columnset"
 	"github.com/krabka-io/krabka-streams-go/schema"
@@ -204,6 +207,50 @@ func TestColumnsBeyondTheirLimitSplitTheBatch(t *testing.T) {
 	decode, ok := errors.AsType[*columnar.DecodeError](err)
 	if !ok || len(decode.Records) != 1 || decode.Records[0].Index != 0 || columnar.IsRetriable(err) {
 		t.Errorf("a record that does not fit alone gives %v", err)
+	}
+}
+
+// A topology decodes what is too large for one batch in several, also where records
+// in the middle are bad: each record comes out once, and each bad one is named.
+func TestTopologiesSplitBatchesThatAreTooLarge(t *testing.T) {
+	for limit := 60; limit < 160; limit += 10 {
+		codec, _ := newOrdersCodec(t)
+		codec.value.limit = limit
+		records := make([]columnar.ConsumedRecord, 50)
+		var want []string
+		for i := range records {
+			id := fmt.Sprintf("order-%03d", i)
+			records[i] = columnar.ConsumedRecord{Offset: int64(i), Value: avroFrame(11, append(avroplan.AppendString(nil, id), 2)...)}
+			want = append(want, fmt.Sprintf(`{"id":%q,"amount":1}`, id))
+		}
+		topology, err := stream.New(stream.WithAllocator(codec.mem)).From(stream.Using(codec), "orders").To("out", stream.JSON()).Topology()
+		if err != nil {
+			t.Fatal(err)
+		}
+		built, err := topology.Build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := built.RunBatch("orders", records)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, record := range out {
+			got = append(got, string(record.Record.Value))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("limit %d (-want +got):\n%s", limit, diff)
+		}
+		for _, i := range []int{3, 40} {
+			records[i].Value = records[i].Value[:8]
+			_, err = built.RunBatch("orders", records)
+			failed, ok := errors.AsType[*columnar.DecodeError](err)
+			if !ok || len(failed.Records) != 1 || failed.Records[0].Index != i || failed.Records[0].Offset != int64(i) {
+				t.Errorf("limit %d: the bad record %d gives %v", limit, i, err)
+			}
+			records[i].Value = records[i+1].Value
+		}
 	}
 }
 

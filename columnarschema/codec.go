@@ -26,11 +26,12 @@ type recordCodec struct {
 	// full are the schemas of decoded batches: without and with tombstones. Each is
 	// that of the first such batch.
 	full   [2]atomic.Pointer[arrow.Schema]
-	perRow atomic.Int64 // bytes that encode wrote for a row in the call before
-	broken error        // returned by every call
+	perRow atomic.Int64                              // bytes that encode wrote for a row in the call before
+	remake func(*codecOptions) (*recordCodec, error) // makes the same codec with other options
+	broken error                                     // returned by every call
 }
 
-var _ columnar.BatchCodec = (*recordCodec)(nil)
+var _ columnar.ProjectingCodec = (*recordCodec)(nil)
 
 // newRecordCodec returns a codec for the values, or keys under [AsKey], that f
 // reads and writes.
@@ -76,6 +77,25 @@ func (c *recordCodec) keyPart() (*part, error) {
 		return nil, errors.New("it was built without AsKey")
 	}
 	return c.value, nil
+}
+
+// Project implements [columnar.ProjectingCodec] as [WithColumns] does. The columns of
+// [WithKey] are decoded where one of them is named.
+func (c *recordCodec) Project(columns []string) (columnar.BatchCodec, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	o := *c.options
+	values := c.value.format.columns().Schema()
+	o.projection, o.projected, o.key = nil, true, nil
+	for _, name := range columns {
+		if values.HasField(name) {
+			o.projection = append(o.projection, name)
+		} else {
+			o.key = c.options.key
+		}
+	}
+	return c.remake(&o)
 }
 
 // check returns why the codec cannot read or write records at all.

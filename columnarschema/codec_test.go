@@ -33,6 +33,8 @@ var (
 
 func (f *pairFormat) columns() *columnset.Spec { return f.spec }
 
+func (f *pairFormat) dictionaries() bool { return false }
+
 func (f *pairFormat) newScratch() any { return nil }
 
 func (f *pairFormat) compileDecoder(schema.ResolvedSchema) (decodePlan, error) { return f, nil }

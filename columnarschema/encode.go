@@ -5,6 +5,7 @@ package columnarschema
 import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
 	"github.com/krabka-io/krabka-streams-go/schema"
@@ -29,17 +30,19 @@ func (c *recordCodec) Encode(topic string, batch arrow.RecordBatch) ([]columnar.
 	}
 	payload := columnar.PayloadBatch(batch)
 	defer payload.Release()
-	value, err := c.value.writer(topic, payload, c.options.headers)
+	value, err := c.value.writer(topic, payload, c.mem, c.options.headers)
 	if err != nil {
 		return nil, err
 	}
+	defer value.close()
 	var key *partWriter
 	if c.options.key != nil {
 		keys := keyBatch(payload, c.options.keyPrefix)
 		defer keys.Release()
-		if key, err = c.options.key.writer(topic, keys, c.options.headers); err != nil {
+		if key, err = c.options.key.writer(topic, keys, c.mem, c.options.headers); err != nil {
 			return nil, err
 		}
+		defer key.close()
 	}
 	w := batchWriter{value: value, key: key, perRow: max(int(c.perRow.Load()), leastPerRow)}
 	records := make([]columnar.ProduceRecord, batch.NumRows())
@@ -126,17 +129,22 @@ func keyBatch(payload arrow.RecordBatch, prefix string) arrow.RecordBatch {
 	return array.NewRecordBatch(arrow.NewSchema(fields, nil), columns, payload.NumRows())
 }
 
-// writer returns what writes this part of the rows of a batch.
-func (p *part) writer(topic string, batch arrow.RecordBatch, headers bool) (*partWriter, error) {
+// writer returns what writes this part of the rows of a batch. The caller closes it.
+func (p *part) writer(topic string, batch arrow.RecordBatch, mem memory.Allocator, headers bool) (*partWriter, error) {
 	frames, err := p.framer.Writer(topic)
 	if err != nil {
 		return nil, err
 	}
-	encoder, err := frames.Plan.bind(batch)
+	plain, err := plainer{mem, p.format.dictionaries()}.batch(batch)
 	if err != nil {
 		return nil, err
 	}
-	w := &partWriter{frames: frames, encoder: encoder}
+	encoder, err := frames.Plan.bind(plain)
+	if err != nil {
+		plain.Release()
+		return nil, err
+	}
+	w := &partWriter{frames: frames, encoder: encoder, plain: plain}
 	if headers {
 		w.header = &columnar.RecordHeader{Key: p.header, Value: frames.Header}
 	} else {
@@ -155,7 +163,11 @@ type partWriter struct {
 	prefix  []byte                 // of each payload
 	header  *columnar.RecordHeader // nil where prefix carries the schema id
 	columns []arrow.Array          // of a key
+	plain   arrow.RecordBatch      // that encoder borrows
 }
+
+// close ends the use of the batch.
+func (w *partWriter) close() { w.plain.Release() }
 
 // null reports whether every column of a key is null.
 func (w *partWriter) null(row int) bool {

@@ -21,22 +21,30 @@ var (
 
 // BatchTooLargeError says that the values of one column exceed what an Arrow
 // batch can hold, which is 2 GiB. The first Fits records of the call fit into a
-// batch and decode when they are passed alone. The error is no fault of a record,
+// batch and decode when they are passed alone, which a source of a topology does. The
+// error is no fault of a record,
 // so that no error policy drops any. Where Fits is 0 a record does not fit even
 // alone, and the error is the cause of its [columnar.RecordError].
 type BatchTooLargeError struct {
 	Topic  string
-	Column string // the first column without room
+	Column string // the first column without room; "" where that is not known
 	Fits   int
 }
 
 func (e *BatchTooLargeError) Error() string {
-	return fmt.Sprintf("columnarschema: topic %q: column %q exceeds the 2 GiB of one batch after %d records; decode fewer records at once",
-		e.Topic, e.Column, e.Fits)
+	column := "a column"
+	if e.Column != "" {
+		column = fmt.Sprintf("column %q", e.Column)
+	}
+	return fmt.Sprintf("columnarschema: topic %q: %s exceeds the 2 GiB of one batch after %d records; decode fewer records at once", e.Topic, column, e.Fits)
 }
 
 // Retriable reports whether fewer of the same records can be read at once.
 func (e *BatchTooLargeError) Retriable() bool { return e.Fits > 0 }
+
+// SplitAt returns how many of the first records are to be decoded at once, see
+// [columnar.BatchCodec].
+func (e *BatchTooLargeError) SplitAt() int { return e.Fits }
 
 // MismatchError says that the columns of a batch cannot be written under a
 // schema. It lists every column that does not fit.

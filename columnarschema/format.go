@@ -18,6 +18,9 @@ type format interface {
 	// alone, never on a writer's.
 	columns() *columnset.Spec
 
+	// dictionaries reports whether encoders read columns of dictionaries.
+	dictionaries() bool
+
 	// newScratch returns what decoding needs for itself, to be found in
 	// [columnset.Set]'s Scratch. One goroutine uses it at a time, for many batches.
 	newScratch() any
@@ -46,7 +49,8 @@ type decodePlan interface {
 // concurrent use.
 type encodePlan interface {
 	// bind finds the columns of a batch of payload columns and checks that each
-	// can be written, else the error is a [*MismatchError]. The result borrows the
+	// can be written, else the error is a [*MismatchError]. The columns are plain, see
+	// [plainer]. The result borrows the
 	// batch and belongs to one goroutine.
 	bind(batch arrow.RecordBatch) (rowEncoder, error)
 }

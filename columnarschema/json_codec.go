@@ -29,13 +29,15 @@ import (
 type JSONSchemaBatchCodec struct {
 	mem     memory.Allocator
 	options *codecOptions
+	text    string
+	cache   *schema.SchemaCache
 	framer  *schema.Framer[*jsonPlan, *jsonPlan]
 	rows    *columnar.JSONCodec
 	// required are the members that are written also where they are null.
 	required map[string]bool
 }
 
-var _ columnar.SchemaCodec = (*JSONSchemaBatchCodec)(nil)
+var _ columnar.ProjectingCodec = (*JSONSchemaBatchCodec)(nil)
 
 // WithValidation refuses documents that break the schema that they were written
 // with, and rows that break the schema that they are written under, with a
@@ -55,14 +57,26 @@ func NewJSONSchemaBatchCodec(schemaText string, cache *schema.SchemaCache, mem m
 	if err != nil {
 		return nil, err
 	}
-	c := &JSONSchemaBatchCodec{mem: mem, options: o}
-	if err := c.init(schemaText, cache); err != nil {
+	return newJSONSchemaCodec(schemaText, cache, mem, o)
+}
+
+func newJSONSchemaCodec(schemaText string, cache *schema.SchemaCache, mem memory.Allocator, o *codecOptions) (*JSONSchemaBatchCodec, error) {
+	c := &JSONSchemaBatchCodec{mem: mem, options: o, cache: cache, text: schemaText}
+	if err := c.init(); err != nil {
 		return nil, textPrefix.Wrap(err, "JSON Schema codec")
 	}
 	return c, nil
 }
 
-func (c *JSONSchemaBatchCodec) init(text string, cache *schema.SchemaCache) error {
+// Project implements [columnar.ProjectingCodec] as [WithColumns] does.
+func (c *JSONSchemaBatchCodec) Project(columns []string) (columnar.BatchCodec, error) {
+	o := *c.options
+	o.projection, o.projected = columns, true
+	return newJSONSchemaCodec(c.text, c.cache, c.mem, &o)
+}
+
+func (c *JSONSchemaBatchCodec) init() error {
+	text := c.text
 	switch {
 	case c.mem == nil:
 		return errNoAllocator
@@ -84,7 +98,7 @@ func (c *JSONSchemaBatchCodec) init(text string, cache *schema.SchemaCache) erro
 		return err
 	}
 	spec := schema.FramerSpec{Kind: schema.KindJSON, Schema: text, RecordName: root.title, WriterUnused: !c.options.validate}
-	c.framer, err = schema.NewFramer(spec, cache, c.options.role, schema.FramerFormat[*jsonPlan, *jsonPlan](jsonFormat{c.options.validate}), c.options.serde...)
+	c.framer, err = schema.NewFramer(spec, c.cache, c.options.role, schema.FramerFormat[*jsonPlan, *jsonPlan](jsonFormat{c.options.validate}), c.options.serde...)
 	if err != nil || !c.options.validate {
 		return err
 	}
@@ -305,13 +319,27 @@ func (d *jsonBatch) drop(bad *columnar.DecodeError) {
 
 func (d *jsonBatch) decode() (arrow.RecordBatch, error) {
 	if len(d.bodies) > 0 {
-		return d.codec.rows.Decode(d.topic, d.bodies)
+		batch, err := d.codec.rows.Decode(d.topic, d.bodies)
+		return batch, d.tooLarge(err)
 	}
 	b := array.NewRecordBuilder(d.codec.mem, d.codec.rows.Schema())
 	defer b.Release()
 	payload := b.NewRecordBatch()
 	defer payload.Release()
 	return columnar.AttachMetadata(d.codec.mem, payload, nil)
+}
+
+// tooLarge makes an error of documents that are too many for a batch one of records.
+func (d *jsonBatch) tooLarge(err error) error {
+	split, ok := err.(interface{ SplitAt() int })
+	if !ok {
+		return err
+	}
+	fits := split.SplitAt()
+	if fits > 0 {
+		return &BatchTooLargeError{Topic: d.topic, Fits: d.indexes[fits]}
+	}
+	return &columnar.DecodeError{Records: []*columnar.RecordError{{Cause: &BatchTooLargeError{Topic: d.topic}}}}
 }
 
 // finish takes the metadata columns off where they are not wanted.

@@ -101,11 +101,16 @@ func (b *ProtobufRowBridge[T]) BatchToRows(batch arrow.RecordBatch) ([]T, error)
 	if b.broken != nil {
 		return nil, b.broken
 	}
-	w, err := b.plan.NewWriter(batch.Schema(), protoplan.WriterOptions{})
+	plain, err := plainer{mem: memory.DefaultAllocator}.batch(batch)
+	if err != nil {
+		return nil, err
+	}
+	defer plain.Release()
+	w, err := b.plan.NewWriter(plain.Schema(), protoplan.WriterOptions{})
 	if err != nil {
 		return nil, mismatchOf(err)
 	}
-	encoder := &protobufEncoder{w.NewEncoder(batch)}
+	encoder := &protobufEncoder{w.NewEncoder(plain)}
 	rows := make([]T, batch.NumRows())
 	var body []byte
 	for i := range rows {

@@ -51,7 +51,11 @@ func WithUnknownFields() CodecOption {
 // references. It does no I/O. What is wrong with the parameters is returned by Err
 // and by every call.
 func NewProtobufBatchCodec[T proto.Message](prototype T, cache *schema.SchemaCache, mem memory.Allocator, options ...CodecOption) *ProtobufBatchCodec[T] {
-	c, err := newProtobufCodec(prototype, cache, mem, options)
+	o, err := codecOptionsFor(schema.KindProtobuf, options)
+	var c *recordCodec
+	if err == nil {
+		c, err = newProtobufCodec(prototype, cache, mem, o)
+	}
 	if err != nil {
 		c = &recordCodec{broken: err, payload: arrow.NewSchema(nil, nil)}
 	}
@@ -61,11 +65,7 @@ func NewProtobufBatchCodec[T proto.Message](prototype T, cache *schema.SchemaCac
 // Err returns why the codec cannot work, or nil.
 func (c *ProtobufBatchCodec[T]) Err() error { return c.broken }
 
-func newProtobufCodec(prototype proto.Message, cache *schema.SchemaCache, mem memory.Allocator, options []CodecOption) (*recordCodec, error) {
-	o, err := codecOptionsFor(schema.KindProtobuf, options)
-	if err != nil {
-		return nil, err
-	}
+func newProtobufCodec(prototype proto.Message, cache *schema.SchemaCache, mem memory.Allocator, o *codecOptions) (*recordCodec, error) {
 	descriptor, err := descriptorOf(prototype)
 	if err != nil {
 		return nil, textPrefix.Wrap(err, "Protobuf codec")
@@ -78,7 +78,12 @@ func newProtobufCodec(prototype proto.Message, cache *schema.SchemaCache, mem me
 	if err != nil {
 		return nil, err
 	}
-	return newRecordCodec(f, spec, cache, mem, o)
+	c, err := newRecordCodec(f, spec, cache, mem, o)
+	if err != nil {
+		return nil, err
+	}
+	c.remake = func(o *codecOptions) (*recordCodec, error) { return newProtobufCodec(prototype, cache, mem, o) }
+	return c, nil
 }
 
 // descriptorOf returns the message of a prototype.
@@ -118,6 +123,8 @@ func newProtobufFormat(plan *protoplan.Plan, o *codecOptions) (*protobufFormat, 
 }
 
 func (f *protobufFormat) columns() *columnset.Spec { return f.reader.Spec() }
+
+func (f *protobufFormat) dictionaries() bool { return false }
 
 // newScratch returns the place of the decoder, which is made with its columns.
 func (f *protobufFormat) newScratch() any { return new(*protoplan.Decoder) }

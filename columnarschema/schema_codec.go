@@ -12,8 +12,6 @@ import (
 	"github.com/krabka-io/krabka-streams-go/columnar"
 )
 
-var _ columnar.SchemaCodec = (*recordCodec)(nil)
-
 // localEncoder is a format that can tell before a schema has an id what it will
 // write under the local schema.
 type localEncoder interface{ localPlan() encodePlan }
@@ -52,7 +50,12 @@ func (p *part) checkBatch(batch arrow.RecordBatch) error {
 	if !ok {
 		return nil
 	}
-	_, err := local.localPlan().bind(batch)
+	plain, err := plainer{memory.DefaultAllocator, p.format.dictionaries()}.batch(batch)
+	if err != nil {
+		return err
+	}
+	defer plain.Release()
+	_, err = local.localPlan().bind(plain)
 	return err
 }
 

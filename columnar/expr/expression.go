@@ -101,6 +101,27 @@ func Column(name string) Expression {
 	return Expression{node: &step{op: opColumn, name: name}}
 }
 
+// Columns returns the names of the columns that the expression is computed of, in
+// ascending order. It has none where Err is not nil.
+func (e Expression) Columns() []string {
+	names := e.node.appendColumns(nil)
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func (s *step) appendColumns(names []string) []string {
+	if s == nil {
+		return names
+	}
+	if s.op == opColumn {
+		names = append(names, s.name)
+	}
+	for _, arg := range s.args {
+		names = arg.appendColumns(names)
+	}
+	return names
+}
+
 // Literal is a value that is the same in all rows.
 func Literal(value any) Expression {
 	switch value := value.(type) {

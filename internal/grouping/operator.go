@@ -3,6 +3,8 @@
 package grouping
 
 import (
+	"slices"
+
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -157,6 +159,16 @@ func (g *Operator) collect(batch arrow.RecordBatch, times []int64, streamTime in
 
 // Windowed reports whether rows are put into windows, and thus may be late.
 func (g *Operator) Windowed() bool { return g.spec.Windowed }
+
+// Reads returns the names of the columns that are read of batches, some of them
+// twice.
+func (g *Operator) Reads() []string {
+	names := append(slices.Clone(g.spec.Keys), g.spec.TimeColumn)
+	for _, aggregation := range g.spec.Aggregations {
+		names = append(names, aggregation.InputColumn)
+	}
+	return names
+}
 
 // Late returns how many rows were dropped as late, over the history of the state.
 func (g *Operator) Late() int64 { return g.state.late }
