@@ -7,6 +7,7 @@ MAKEFLAGS += --warn-undefined-variables --no-builtin-rules --no-print-directory
 # What a caller may set: make test PKG=./schema, make fuzz FUZZTIME=1m, make bench BENCH=Codec COUNT=5
 FUZZTIME ?= 10s
 BENCH ?= .
+BENCH_KAFKA ?= Pipeline|TransactionCost
 COUNT ?= 10
 RUNS ?= 50
 # Tests of one package that may run at once. Those that are marked parallel wait
@@ -142,8 +143,8 @@ closed-cuts: build/withkafka ## See that every cut closes on a real broker, a mi
 	exec build/withkafka go test -count=1 -timeout 1h -tags integration -run '^TestOnRealCluster$$/^every_cut' -v ./columnar/kafka -cuts.time 1m
 
 .PHONY: bench-kafka
-bench-kafka: build/withkafka ## Run the pipeline benchmarks on a real broker
-	exec build/withkafka go test -run '^$$' -bench 'Pipeline|TransactionCost' -count $(COUNT) ./columnar/kafka
+bench-kafka: build/withkafka ## Run the pipeline benchmarks on a real broker: BENCH_EVENTS=2000000 BENCH_KAFKA=AvroPipeline
+	exec build/withkafka go test -run '^$$' -bench '$(BENCH_KAFKA)' -benchtime 1x -count $(COUNT) -timeout 2h ./columnar/kafka
 
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities; needs the vulnerability database

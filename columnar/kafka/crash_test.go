@@ -53,7 +53,7 @@ func newCount(t *testing.T, c cluster, events int64, config memberConfig) *count
 		seed = n
 	}
 	t.Logf("%s=%d", crashSeedVariable, seed)
-	j := &count{cluster: c, memberConfig: config, backlog: loadBids(t, c, events), events: events, rng: rand.New(rand.NewPCG(seed, 0))}
+	j := &count{cluster: c, memberConfig: config, backlog: loadBids(t, c, jsonRecords(), events), events: events, rng: rand.New(rand.NewPCG(seed, 0))}
 	j.offsets = c.admin(t)
 	j.Brokers = c.brokers
 	j.Bids = j.backlog.topic

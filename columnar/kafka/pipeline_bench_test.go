@@ -5,7 +5,6 @@ package kafka_test
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -17,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/krabka-io/krabka-streams-go/columnar"
@@ -35,8 +32,15 @@ import (
 //
 // The runner commits after every poll, the loop after a poll once 100 ms have
 // passed. "exactly-once" commits in transactions.
-func BenchmarkPipeline(b *testing.B) {
-	c, events, backlog := benchBacklog(b)
+func BenchmarkPipeline(b *testing.B) { benchPipeline(b, jsonRecords()) }
+
+// BenchmarkAvroPipeline is BenchmarkPipeline for records in Avro, in the frames of a
+// registry: package columnarschema beside a loop that reads and writes structs with
+// the library github.com/twmb/avro.
+func BenchmarkAvroPipeline(b *testing.B) { benchPipeline(b, avroRecords()) }
+
+func benchPipeline(b *testing.B, format recordFormat) {
+	c, events, backlog := benchBacklog(b, format)
 	for _, query := range queries {
 		want := answerDigest(b, query, events)
 		for _, mode := range []string{"at-least-once", "exactly-once"} {
@@ -46,16 +50,22 @@ func BenchmarkPipeline(b *testing.B) {
 			}{{"naive", runLoop}, {"columnar", runColumnar}} {
 				b.Run(query+"/"+mode+"/"+engine.name, func(b *testing.B) {
 					var cpu time.Duration
-					records := 0
+					records, peak := 0, 0.0
 					for b.Loop() {
-						p := pass{cluster: c, bids: backlog.topic, records: backlog.records, query: query, exact: mode == "exactly-once", out: c.lastingTopic(b)}
+						p := pass{
+							cluster: c, format: format, bids: backlog.topic, records: backlog.records, query: query,
+							exact: mode == "exactly-once", out: c.lastingTopic(b),
+						}
+						forgetPeak(b)
 						cpu += engine.run(b, p)
+						peak = max(peak, peakMB(b))
 						records += backlog.records
 						if got := p.digest(b); got != want {
 							b.Fatalf("digest of the answer is %s, want %s", got, want)
 						}
 					}
 					b.ReportMetric(float64(records)/cpu.Seconds(), "records/cpu-s")
+					b.ReportMetric(peak, "peak-MB")
 				})
 			}
 		}
@@ -66,7 +76,8 @@ func BenchmarkPipeline(b *testing.B) {
 // least once, with a round each 100 ms. Both modes take turns in one run;
 // overhead-% is how much more CPU time exactly once needs.
 func BenchmarkTransactionCost(b *testing.B) {
-	c, events, backlog := benchBacklog(b)
+	format := jsonRecords()
+	c, events, backlog := benchBacklog(b, format)
 	for _, query := range queries {
 		want := answerDigest(b, query, events)
 		b.Run(query, func(b *testing.B) {
@@ -74,7 +85,10 @@ func BenchmarkTransactionCost(b *testing.B) {
 			records := 0
 			for b.Loop() {
 				for mode := range cpu {
-					p := pass{cluster: c, bids: backlog.topic, records: backlog.records, query: query, exact: mode == 1, out: c.lastingTopic(b), every: commitInterval}
+					p := pass{
+						cluster: c, format: format, bids: backlog.topic, records: backlog.records, query: query,
+						exact: mode == 1, out: c.lastingTopic(b), every: commitInterval,
+					}
 					cpu[mode] += runColumnar(b, p)
 					if got := p.digest(b); got != want {
 						b.Fatalf("digest of the answer is %s, want %s", got, want)
@@ -94,7 +108,7 @@ var queries = []string{"q0", "q2", "q12e"}
 
 // benchBacklog returns the cluster of the pipeline benchmarks with a backlog of
 // bids from so many events.
-func benchBacklog(b *testing.B) (c cluster, events int64, filled backlog) {
+func benchBacklog(b *testing.B, format recordFormat) (c cluster, events int64, filled backlog) {
 	b.Helper()
 	events = 50_000
 	if text := os.Getenv("BENCH_EVENTS"); text != "" {
@@ -108,7 +122,7 @@ func benchBacklog(b *testing.B) (c cluster, events int64, filled backlog) {
 	if c.brokers[0] == "" {
 		c = startBroker(b)
 	}
-	return c, events, loadBids(b, c, events)
+	return c, events, loadBids(b, c, format, events)
 }
 
 const (
@@ -128,6 +142,7 @@ type backlog struct {
 // pass is one run of one query over a backlog.
 type pass struct {
 	cluster
+	format  recordFormat
 	bids    string
 	records int
 	query   string
@@ -138,7 +153,7 @@ type pass struct {
 
 // loadBids fills a topic with the bids among the first events. A bidder's bids
 // share a partition.
-func loadBids(b testing.TB, c cluster, events int64) backlog {
+func loadBids(b testing.TB, c cluster, format recordFormat, events int64) backlog {
 	b.Helper()
 	filled := backlog{topic: c.lastingTopic(b)}
 	client := c.client(b, kgo.DefaultProduceTopic(filled.topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
@@ -152,7 +167,7 @@ func loadBids(b testing.TB, c cluster, events int64) backlog {
 		filled.records++
 		client.Produce(context.Background(), &kgo.Record{
 			Key:       binary.BigEndian.AppendUint64(nil, uint64(bid.Bidder)),
-			Value:     bid.AppendJSON(nil),
+			Value:     format.bid(&bid),
 			Partition: int32(bid.Bidder % bidPartitions),
 			Timestamp: time.UnixMilli(bid.TS),
 		}, func(_ *kgo.Record, err error) {
@@ -201,30 +216,32 @@ func (p pass) digest(b testing.TB) string {
 	counts := map[[2]int64]int64{}
 	var lines []string
 	for _, record := range p.readCommitted(b, p.out) {
-		var row map[string]json.RawMessage
-		if err := json.Unmarshal(record.Value, &row); err != nil {
-			b.Fatalf("answer %d/%d: %v", record.Partition, record.Offset, err)
-		}
-		column := func(name string) int64 {
-			n, err := strconv.ParseInt(string(row[name]), 10, 64)
-			if err != nil {
-				b.Fatalf("answer %d/%d: column %s: %v", record.Partition, record.Offset, name, err)
-			}
-			return n
-		}
 		switch p.query {
 		case "q0":
-			lines = append(lines, nexgen.Line(column("auction"), column("bidder"), column("price"), column("ts")))
+			row := read[bidRow](b, p.format, record)
+			lines = append(lines, nexgen.Line(row.Auction, row.Bidder, row.Price, row.TS))
 		case "q2":
-			lines = append(lines, nexgen.Line(column("auction"), column("price")))
+			row := read[priceRow](b, p.format, record)
+			lines = append(lines, nexgen.Line(row.Auction, row.Price))
 		case "q12e":
-			counts[[2]int64{column("bidder"), column(columnar.WindowStartColumn)}] = column("count")
+			row := read[countRow](b, p.format, record)
+			counts[[2]int64{row.Bidder, row.Start}] = row.Count
 		}
 	}
 	for w, n := range counts {
 		lines = append(lines, nexgen.Line(w[0], w[1], n))
 	}
 	return nexgen.Digest(lines)
+}
+
+// read decodes the value of an answer.
+func read[T any](b testing.TB, format recordFormat, record *kgo.Record) T {
+	b.Helper()
+	var row T
+	if err := format.decode(record.Value, &row); err != nil {
+		b.Fatalf("answer %d/%d: %v", record.Partition, record.Offset, err)
+	}
+	return row
 }
 
 // readCommitted returns the committed records of a topic, partition by
@@ -295,56 +312,6 @@ func cpuTime(b testing.TB) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// topology builds a query on columns.
-func (p pass) topology(b testing.TB) *columnar.Topology {
-	b.Helper()
-	mem := memory.DefaultAllocator
-	field := func(name string, dataType arrow.DataType) arrow.Field { return arrow.Field{Name: name, Type: dataType} }
-	bid := []arrow.Field{
-		field("auction", arrow.PrimitiveTypes.Int64), field("bidder", arrow.PrimitiveTypes.Int64), field("price", arrow.PrimitiveTypes.Int64),
-		field("channel", arrow.BinaryTypes.String), field("url", arrow.BinaryTypes.String), field("ts", arrow.PrimitiveTypes.Int64),
-		field("extra", arrow.BinaryTypes.String),
-	}
-	topology := columnar.NewTopology(mem)
-	must := func(node columnar.Node, err error) columnar.Node {
-		b.Helper()
-		if err != nil {
-			b.Fatal(err)
-		}
-		return node
-	}
-	codec := func(fields []arrow.Field, options ...columnar.JSONCodecOption) *columnar.JSONCodec {
-		b.Helper()
-		var schema *arrow.Schema
-		if fields != nil {
-			schema = arrow.NewSchema(fields, nil)
-		}
-		c, err := columnar.NewJSONCodec(mem, schema, options...)
-		if err != nil {
-			b.Fatal(err)
-		}
-		return c
-	}
-	source := func(fields ...arrow.Field) columnar.Node {
-		return must(topology.AddSource("bids", []string{p.bids}, codec(fields)))
-	}
-	switch p.query {
-	case "q0":
-		must(topology.AddSink("answer", p.out, codec(nil), source(bid...)))
-	case "q2":
-		every123rd := columnar.FilterWhere(mem, columnar.Column("auction").Mod(int64(123)).Equal(int64(0)))
-		kept := must(topology.AddOperator("every 123rd auction", every123rd, source(bid[0], bid[2])))
-		must(topology.AddSink("answer", p.out, codec(nil), kept))
-	case "q12e":
-		counting, err := memberConfig{Bids: p.bids, Counts: p.out}.topology()
-		if err != nil {
-			b.Fatal(err)
-		}
-		return counting
-	}
-	return topology
-}
-
 // runColumnar drains the backlog through a runner and returns the CPU time from
 // the first record to the last commit.
 func runColumnar(b *testing.B, p pass) time.Duration {
@@ -375,7 +342,7 @@ func runColumnar(b *testing.B, p pass) time.Duration {
 		defer ticker.Stop()
 		next = ticker.C
 	}
-	runner, err := columnar.NewGroupRunner(p.topology(b), member, member, settings...)
+	runner, err := columnar.NewGroupRunner(p.format.topology(b, p), member, member, settings...)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -396,28 +363,6 @@ func runColumnar(b *testing.B, p pass) time.Duration {
 	}
 	return cpuTime(b) - start
 }
-
-// bid and its answers are what the naive loop decodes into and encodes.
-type (
-	bidRow struct {
-		Auction int64  `json:"auction"`
-		Bidder  int64  `json:"bidder"`
-		Price   int64  `json:"price"`
-		Channel string `json:"channel"`
-		URL     string `json:"url"`
-		TS      int64  `json:"ts"`
-		Extra   string `json:"extra"`
-	}
-	priceRow struct {
-		Auction int64 `json:"auction"`
-		Price   int64 `json:"price"`
-	}
-	countRow struct {
-		Bidder int64 `json:"bidder"`
-		Start  int64 `json:"__window_start"`
-		Count  int64 `json:"count"`
-	}
-)
 
 // loop is the naive service.
 type loop struct {
@@ -483,15 +428,15 @@ func runLoop(b *testing.B, p pass) time.Duration {
 
 func (l *loop) process(r *kgo.Record) error {
 	var bid bidRow
-	if err := json.Unmarshal(r.Value, &bid); err != nil {
+	if err := l.format.decode(r.Value, &bid); err != nil {
 		return err
 	}
 	switch l.query {
 	case "q0":
-		return l.produce(r.Key, bid, r.Timestamp)
+		return l.produce(r.Key, &bid, r.Timestamp)
 	case "q2":
 		if bid.Auction%123 == 0 {
-			return l.produce(r.Key, priceRow{bid.Auction, bid.Price}, r.Timestamp)
+			return l.produce(r.Key, &priceRow{bid.Auction, bid.Price}, r.Timestamp)
 		}
 	case "q12e":
 		w := [2]int64{bid.Bidder, bid.TS - bid.TS%nexgen.WindowMillis}
@@ -502,7 +447,7 @@ func (l *loop) process(r *kgo.Record) error {
 }
 
 func (l *loop) produce(key []byte, row any, at time.Time) error {
-	value, err := json.Marshal(row)
+	value, err := l.format.encode(row)
 	if err != nil {
 		return err
 	}
@@ -517,7 +462,7 @@ func (l *loop) produce(key []byte, row any, at time.Time) error {
 func (l *loop) commit(ctx context.Context) error {
 	for w := range l.changed {
 		key := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(w[0])), uint64(w[1]))
-		if err := l.produce(key, countRow{w[0], w[1], l.counts[w]}, time.UnixMilli(w[1])); err != nil {
+		if err := l.produce(key, &countRow{w[0], w[1], l.counts[w]}, time.UnixMilli(w[1])); err != nil {
 			return err
 		}
 	}
