@@ -3,7 +3,6 @@
 package columnarschema_test
 
 import (
-	"context"
 	"fmt"
 	"log"
 
@@ -97,29 +96,4 @@ func Example() {
 	}
 	// Output:
 	// large "\x00\x00\x00\x00\x02\x04o2\x0e\x00"
-}
-
-// The schemas of both topics come from the registry: the latest of their subjects.
-func ExampleFromRegistry() {
-	totals := func(ctx context.Context, client *schema.RegistryClient, cache *schema.SchemaCache) (*columnar.Topology, error) {
-		topology, err := stream.New().
-			From(columnarschema.FromRegistry(ctx, client, cache, "orders"), "orders").
-			Where(columnar.Column("cents").Greater(6)).
-			To("large", columnarschema.FromRegistry(ctx, client, cache, "large")).
-			Topology()
-		if err != nil {
-			return nil, err
-		}
-		return topology, cache.Prewarm(ctx)
-	}
-	client, err := schema.NewRegistryClient("http://127.0.0.1:1", schema.WithMaxRetries(0))
-	if err != nil {
-		log.Fatal(err)
-	}
-	cache := schema.NewSchemaCache(client)
-	defer cache.Close()
-	_, err = totals(context.Background(), client, cache)
-	fmt.Println("without a registry:", err != nil)
-	// Output:
-	// without a registry: true
 }

@@ -156,6 +156,23 @@ func TestJSONRowsThatBreakTheSchemaAreNotWritten(t *testing.T) {
 }
 
 // The schema of the writer is not needed where documents are not validated.
+// Where documents are too many for one batch, the records that fit are counted as the
+// caller's, tombstones that are left out among them.
+func TestJSONBatchesThatAreTooLargeTellWhereToSplit(t *testing.T) {
+	d := jsonBatch{topic: "orders", indexes: []int{0, 2, 5, 7}}
+	tooLarge, ok := errors.AsType[*BatchTooLargeError](d.tooLarge(&BatchTooLargeError{Fits: 2}))
+	if !ok || tooLarge.SplitAt() != 5 || tooLarge.Topic != "orders" || !strings.Contains(tooLarge.Error(), "a column exceeds") {
+		t.Errorf("two of four documents: %v", tooLarge)
+	}
+	failed, ok := errors.AsType[*columnar.DecodeError](d.tooLarge(&BatchTooLargeError{}))
+	if !ok || len(failed.Records) != 1 || failed.Records[0].Index != 0 || columnar.IsRetriable(failed) {
+		t.Errorf("a document that does not fit alone: %v", failed)
+	}
+	if err := d.tooLarge(errTombstone); err != errTombstone {
+		t.Errorf("another error: %v", err)
+	}
+}
+
 func TestJSONRecordsOfUnknownSchemasAreRead(t *testing.T) {
 	record := []columnar.ConsumedRecord{{Value: schema.Encode(99, []byte(`{"id":"a","cents":1}`))}}
 	codec, err := NewJSONSchemaBatchCodec(jsonOrder, jsonCache(t), checkedTestAllocator(t), WithoutMetadataColumns(), WithTombstones(TombstoneSkip))
