@@ -29,7 +29,7 @@ type knot struct {
 // only to files that do not refer back to it.
 var knots = []knot{
 	{"columnar", "built_topology needed_columns partition run state_layout topology topology_columns", "a topology and its partitions"},
-	{"internal/jsonrows", "decode nested", "recursive descent over the values of a document"},
+	{"internal/jsonrows", "decode drift nested", "recursive descent over the values of a document"},
 	{"columnar", "cut_reader cut_reader_end", "one reader: the cuts, and the end of their log"},
 	{"columnar", "alignment group_runner", "alignment is to become a type of its own"},
 	{"columnar/kafka", "barrier_record committed compacted_topic connection consumer cut_publisher errors gap group leadership options producer reader state_index " +

@@ -3,11 +3,15 @@
 package columnar
 
 import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -20,9 +24,10 @@ import (
 )
 
 var (
-	errNoRecords    = errors.New("decode called with an empty record batch")
-	errNoJSONSchema = errors.New("a JSON codec without a schema cannot decode")
-	errTombstone    = errors.New("record has no value")
+	errNoRecords     = errors.New("decode called with an empty record batch")
+	errNoJSONSchema  = errors.New("a JSON codec without a schema cannot decode")
+	errTombstone     = errors.New("record has no value")
+	errScalarColumns = errors.New("JSON values that are no objects are written of batches with one payload column")
 )
 
 // batchTooLargeError says that so many records do not fit one batch.
@@ -34,7 +39,8 @@ func (e batchTooLargeError) Error() string { return "the records' values do not 
 func (e batchTooLargeError) SplitAt() int { return int(e) / 2 }
 
 // JSONCodec is a [BatchCodec] for records whose values are JSON objects, one
-// row a record. It reads the bytes of records straight into the columns of a
+// row a record. [WithJSONArrays], [WithJSONLines] and [WithJSONScalars] are for other
+// values, and [WithLenientJSON] for loose ones. It reads the bytes of records straight into the columns of a
 // schema.
 //
 // Members without a column are checked and skipped, so that a schema of few
@@ -73,6 +79,9 @@ type JSONCodec struct {
 	full         [2]*arrow.Schema // with metadata columns; the second also for tombstones
 	noTombstones bool
 	form         jsonrows.Form
+	layout       jsonrows.Layout
+	rules        jsonrows.Rules
+	err          error // of the options
 	key          []string
 	plan         atomic.Pointer[jsonEncodePlan]
 	perRow       atomic.Int64 // bytes of a record in the call before
@@ -105,6 +114,52 @@ func WithJSONEpochTimes() JSONCodecOption {
 	return jsonCodecOption(func(c *JSONCodec) { c.form.EpochTimes = true })
 }
 
+// WithJSONArrays decodes a value that is an array into a row for each of its
+// elements, all with the metadata of the record. Other values stay one row, and an
+// empty array is none. One element that cannot be read refuses the record.
+func WithJSONArrays() JSONCodecOption {
+	return jsonCodecOption(func(c *JSONCodec) { c.layout.Arrays = true })
+}
+
+// WithJSONLines decodes a value that is any number of JSON texts, mostly one a line,
+// into a row for each, all with the metadata of the record. Between two texts stands
+// white space. An empty value is no row.
+func WithJSONLines() JSONCodecOption {
+	return jsonCodecOption(func(c *JSONCodec) { c.layout.Lines = true })
+}
+
+// WithJSONScalars makes a row the value of the only column itself, such as 42 or
+// "text", in place of an object. Encode writes such values, of batches that have one
+// payload column.
+func WithJSONScalars() JSONCodecOption {
+	return jsonCodecOption(func(c *JSONCodec) { c.layout.Scalars = true })
+}
+
+// WithLenientJSON decodes what producers write for each other: the text of numbers
+// and of true and false, 1 and 0 for true and false and the other way around, numbers
+// and true and false as text, times without a zone, which are taken as UTC, and a
+// byte-order mark before the value. A value that does not fit its column is an error
+// all the same.
+func WithLenientJSON() JSONCodecOption {
+	return jsonCodecOption(func(c *JSONCodec) { c.rules.Drift, c.layout.Mark = true, true })
+}
+
+// WithJSONEpochUnit decodes numbers in columns of dates and timestamps as counts of
+// unit since the Unix epoch, which may have a fraction, such as 1700000000.25 seconds.
+// Parts below the unit of the column are cut off. The default is whole numbers in the
+// unit of the column. The unit is [time.Second], [time.Millisecond],
+// [time.Microsecond] or [time.Nanosecond].
+func WithJSONEpochUnit(unit time.Duration) JSONCodecOption {
+	return jsonCodecOption(func(c *JSONCodec) {
+		switch unit {
+		case time.Second, time.Millisecond, time.Microsecond, time.Nanosecond:
+			c.rules.Epoch = unit
+		default:
+			c.err = fmt.Errorf("columnar: %v is no unit of JSON times: it is a second, a millisecond, a microsecond or a nanosecond", unit)
+		}
+	})
+}
+
 // NewJSONCodec returns a codec that decodes into the fields of schema. A nil
 // schema is for a codec that only encodes. The schema's fields need distinct
 // names and types that the table at [JSONCodec] lists.
@@ -116,15 +171,18 @@ func NewJSONCodec(mem memory.Allocator, schema *arrow.Schema, options ...JSONCod
 		}
 		option.applyJSON(c)
 	}
-	if schema == nil {
-		return c, nil
+	if schema == nil || c.err != nil {
+		return c, c.err
+	}
+	if c.layout.Scalars && schema.NumFields() != 1 {
+		return nil, fmt.Errorf("columnar: JSON values that are no objects need a schema of one field, not %d", schema.NumFields())
 	}
 	return c, c.decodeInto(schema)
 }
 
 // decodeInto makes a schema the codec's.
 func (c *JSONCodec) decodeInto(schema *arrow.Schema) error {
-	root, err := jsonrows.NewRoot(schema.Fields(), false)
+	root, err := jsonrows.NewRoot(schema.Fields(), c.rules)
 	if err != nil {
 		return err
 	}
@@ -135,10 +193,13 @@ func (c *JSONCodec) decodeInto(schema *arrow.Schema) error {
 }
 
 // Project implements [ProjectingCodec]. A member without a column is checked and
-// skipped, and not missed.
+// skipped, and not missed. A value that is no object is its only column in any case.
 func (c *JSONCodec) Project(columns []string) (BatchCodec, error) {
 	if c.payload == nil {
 		return nil, errNoJSONSchema
+	}
+	if c.layout.Scalars {
+		return c, nil
 	}
 	var fields []arrow.Field
 	for _, field := range c.payload.Fields() {
@@ -147,7 +208,7 @@ func (c *JSONCodec) Project(columns []string) (BatchCodec, error) {
 		}
 	}
 	metadata := c.payload.Metadata()
-	projected := &JSONCodec{mem: c.mem, noTombstones: c.noTombstones, form: c.form, key: c.key}
+	projected := &JSONCodec{mem: c.mem, noTombstones: c.noTombstones, form: c.form, layout: c.layout, rules: c.rules, key: c.key}
 	return projected, projected.decodeInto(arrow.NewSchema(fields, &metadata))
 }
 
@@ -178,6 +239,10 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 	defer c.decoders.Put(d)
 	defer d.Root.Release()
 	d.Root.Begin(len(records))
+	var counts []int // rows of each record, nil where each has one
+	if c.layout != (jsonrows.Layout{}) {
+		counts = make([]int, len(records))
+	}
 	failed := failures{topic: topic, records: records}
 	full := c.full[0]
 	for i := range records {
@@ -189,10 +254,19 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 			}
 			full = c.full[1]
 			d.NullRow()
+			if counts != nil {
+				counts[i] = 1
+			}
 			continue
 		}
-		if err := d.Document(value); err != nil {
-			failed.add(i, err)
+		var err *JSONError
+		if counts == nil {
+			err = d.Document(value)
+		} else {
+			counts[i], err = d.Rows(value, c.layout)
+		}
+		if err != nil {
+			failed.add(i, c.explain(value, err))
 		}
 	}
 	if err := failed.err(); err != nil {
@@ -201,14 +275,38 @@ func (c *JSONCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 	if d.Root.Overflows() {
 		return nil, batchTooLargeError(len(records))
 	}
+	rows := d.Root.Count
 	columns, err := d.Columns()
 	if err != nil {
 		return nil, err
 	}
 	defer arrays.Release(columns)
-	payload := array.NewRecordBatch(c.payload, columns, int64(len(records)))
+	payload := array.NewRecordBatch(c.payload, columns, int64(rows))
 	defer payload.Release()
-	return attachMetadata(c.mem, payload, records, nil, full)
+	return attachMetadata(c.mem, payload, records, counts, full)
+}
+
+// explain adds to the error of a value that is no JSON object from its first byte on
+// what the value looks like, and how it is read.
+func (c *JSONCodec) explain(value []byte, err *JSONError) *JSONError {
+	if err.Path != "" || err.Offset != 0 || len(value) == 0 {
+		return err
+	}
+	hint := ""
+	switch {
+	case bytes.HasPrefix(value, []byte(jsonrows.ByteOrderMark)):
+		hint = "it begins with a byte-order mark, which WithLenientJSON skips"
+	case value[0] == 0 && len(value) > 5:
+		hint = fmt.Sprintf("it looks like a record of a schema registry, with schema id %d: package columnarschema reads it", binary.BigEndian.Uint32(value[1:]))
+	case value[0] == '[' && !c.layout.Arrays:
+		hint = "WithJSONArrays reads an array as rows"
+	case value[0] != '{' && !c.layout.Scalars && json.Valid(value):
+		hint = "WithJSONScalars reads a value that is no object"
+	}
+	if hint != "" {
+		err.Cause = fmt.Errorf("%w: %s", err.Cause, hint)
+	}
+	return err
 }
 
 // jsonEncodePlan is what encoding needs to know about a schema.
@@ -235,10 +333,16 @@ func (c *JSONCodec) encodePlan(schema *arrow.Schema) (*jsonEncodePlan, error) {
 		}
 		name := metacols.Restore(field).Name
 		prefix, err := jsonrows.MemberPrefix(name, len(plan.value) == 0)
+		if err == nil && c.layout.Scalars && len(plan.value) > 0 {
+			err = errScalarColumns
+		}
 		if err != nil {
 			return nil, &ColumnError{Column: name, Row: namedcols.NoRow, Cause: err}
 		}
 		plan.value = append(plan.value, jsonEncodeField{i, name, prefix})
+	}
+	if c.layout.Scalars && len(plan.value) == 0 {
+		return nil, errScalarColumns
 	}
 	for i, name := range c.key {
 		at := slices.IndexFunc(plan.value, func(f jsonEncodeField) bool { return f.name == name })
@@ -256,7 +360,7 @@ func (c *JSONCodec) encodePlan(schema *arrow.Schema) (*jsonEncodePlan, error) {
 }
 
 // Encode makes a record of each row: a JSON object of the payload columns in
-// their order, with key, timestamp and headers from the metadata columns. A
+// their order, or with [WithJSONScalars] the value of the only one, with key, timestamp and headers from the metadata columns. A
 // value without a JSON form is a [ColumnError].
 func (c *JSONCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, error) {
 	plan, err := c.encodePlan(batch.Schema())
@@ -291,7 +395,11 @@ func (c *JSONCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, 
 			}
 			ends[2*row] = len(arena)
 		}
-		if arena, err = jsonrows.AppendObject(arena, value, row); err != nil {
+		if c.layout.Scalars {
+			if arena, err = value[0].Append(arena, row); err != nil {
+				return nil, &ColumnError{Column: value[0].Name, Row: row, Cause: err}
+			}
+		} else if arena, err = jsonrows.AppendObject(arena, value, row); err != nil {
 			return nil, err
 		}
 		ends[2*row+1] = len(arena)

@@ -145,7 +145,7 @@ func TestJSONRefusesMalformedValues(t *testing.T) {
 		json, want string
 	}{
 		{arrow.PrimitiveTypes.Int64, ``, "unexpected end of JSON (at byte 0)"},
-		{arrow.PrimitiveTypes.Int64, `[]`, "found '[' in place of an object (at byte 0)"},
+		{arrow.PrimitiveTypes.Int64, `[]`, "found '[' in place of an object: WithJSONArrays reads an array as rows (at byte 0)"},
 		{arrow.PrimitiveTypes.Int64, `{"v":1} {`, "unexpected bytes behind the JSON value (at byte 8)"},
 		{arrow.PrimitiveTypes.Int64, `{"v":1`, "unexpected end of JSON (at byte 6)"},
 		{arrow.PrimitiveTypes.Int64, `{"v":1,}`, "found '}' in place of a text (at byte 7)"},
@@ -200,7 +200,7 @@ func TestJSONRefusesMalformedValues(t *testing.T) {
 		{arrow.FixedWidthTypes.Date32, `{"v":"2023-02-29"}`, "text is not a date of the form 2006-01-02: v (at byte 5)"},
 		{arrow.FixedWidthTypes.Date32, `{"v":"2023-02-28T00:00:00Z"}`, "text is not a date of the form 2006-01-02: v (at byte 5)"},
 		{arrow.FixedWidthTypes.Time32s, `{"v":"24:00:00"}`, "text is not a time of day of the form 15:04:05: v (at byte 5)"},
-		{arrow.FixedWidthTypes.Timestamp_ms, `{"v":"2023-02-28T00:00:00"}`, "text is not an RFC 3339 time: v (at byte 5)"},
+		{arrow.FixedWidthTypes.Timestamp_ms, `{"v":"2023-02-28T00:00:00"}`, "text is a time without a zone, which RFC 3339 has behind it: Z, or an offset such as +02:00: v (at byte 5)"},
 		{arrow.FixedWidthTypes.Timestamp_ms, `{"v":"2023-13-28T00:00:00Z"}`, "text is not an RFC 3339 time: v (at byte 5)"},
 		{arrow.FixedWidthTypes.Timestamp_ms, `{"v":"2023-02-28T00:00:00.Z"}`, "text is not an RFC 3339 time: v (at byte 5)"},
 		{arrow.FixedWidthTypes.Timestamp_ns, `{"v":"3000-01-01T00:00:00Z"}`, "time is out of the range of its column's unit: v (at byte 5)"},

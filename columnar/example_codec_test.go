@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -182,4 +183,34 @@ func ExampleSchemaFromJSONSchema() {
 	// name utf8 nullable: true
 	// photo binary nullable: true
 	// extras utf8 nullable: true
+}
+
+// A record of one array is as many rows as the array has elements, and producers that
+// disagree about types are read alike.
+func ExampleWithJSONArrays() {
+	codec, err := columnar.NewJSONCodec(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{
+		{Name: "sku", Type: arrow.BinaryTypes.String},
+		{Name: "count", Type: arrow.PrimitiveTypes.Int64},
+		{Name: "at", Type: arrow.FixedWidthTypes.Timestamp_ms},
+	}, nil), columnar.WithJSONArrays(), columnar.WithLenientJSON(), columnar.WithJSONEpochUnit(time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	batch, err := codec.Decode("orders", []columnar.ConsumedRecord{
+		columnar.NewConsumedRecord([]byte("o-1"), []byte(`[{"sku":"pen","count":"2","at":1.5},{"sku":17,"count":1,"at":"1970-01-01T00:00:02"}]`), 1000, 0, 0),
+		columnar.NewConsumedRecord([]byte("o-2"), []byte(`{"sku":"ink","count":true,"at":3}`), 1001, 0, 1),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer batch.Release()
+	for i := range 3 {
+		fmt.Println(batch.ColumnName(i), batch.Column(i))
+	}
+	fmt.Println("offset", batch.Column(6))
+	// Output:
+	// sku ["pen" "17" "ink"]
+	// count [2 1 1]
+	// at [1500 2000 3000]
+	// offset [0 0 1]
 }

@@ -85,9 +85,13 @@ type Grouping struct {
 	// window is closed. The window [0s, 10s) with a grace of 5s is closed by a row
 	// of 15s, and not by one of 14.999s. Rows of a closed window are late.
 	Grace time.Duration
-	// TimeColumn is the column of event time, which is Int64 in milliseconds or a
-	// Timestamp; empty stands for [TimestampColumn].
+	// TimeColumn is the column of event time, which is a Timestamp, or an Int64 that
+	// counts TimeUnit since the Unix epoch; empty stands for [TimestampColumn].
 	TimeColumn string
+	// TimeUnit is the unit of a TimeColumn of type Int64: [time.Second],
+	// [time.Millisecond], [time.Microsecond] or [time.Nanosecond]. With 0 an Int64
+	// counts milliseconds. A Timestamp has its own unit.
+	TimeUnit time.Duration
 	// Emit says what is emitted. EmitFinal needs a Window.
 	Emit Emission
 	// MaxGroups bounds the groups that are held; 0 stands for no bound. A batch
@@ -114,7 +118,7 @@ type Grouping struct {
 func NewGroupBy(mem memory.Allocator, by Grouping) (*BuiltinOp, error) {
 	spec := grouping.Spec{
 		Keys: by.Keys, Aggregations: by.Aggregations, Emit: by.Emit,
-		TimeColumn: by.TimeColumn, Timed: true, Limit: by.MaxGroups,
+		TimeColumn: by.TimeColumn, TimeUnit: by.TimeUnit, Timed: true, Limit: by.MaxGroups,
 	}
 	var problems []error
 	complain := func(format string, args ...any) {
@@ -133,6 +137,14 @@ func NewGroupBy(mem memory.Allocator, by Grouping) (*BuiltinOp, error) {
 		if by.Grace != 0 {
 			complain("grace needs a window")
 		}
+	}
+	switch by.TimeUnit {
+	case 0, time.Second, time.Millisecond, time.Microsecond, time.Nanosecond:
+		if by.TimeUnit != 0 && by.TimeColumn == "" {
+			complain("a time unit needs a time column: the timestamp of records is in milliseconds")
+		}
+	default:
+		complain("time unit %v is neither a second, a millisecond, a microsecond nor a nanosecond", by.TimeUnit)
 	}
 	if by.Grace < 0 {
 		complain("grace must not be negative")

@@ -103,6 +103,8 @@ func TestGroupByReportsWhatIsWrong(t *testing.T) {
 		"unknown function":   {Grouping{Keys: []string{"k"}, Aggregations: []Aggregation{{Function: 9}}}, []string{"unknown aggregate function 9"}},
 		"output twice":       {Grouping{Keys: []string{"k"}, Aggregations: []Aggregation{{OutputColumn: "k"}}}, []string{"output column `k` appears twice"}},
 		"several":            {Grouping{Window: time.Microsecond, Grace: -1, Emit: 7, MaxGroups: -1}, []string{"windowSize must be at least one millisecond", "grace must not be negative", "unknown emission 7", "maximum number of groups", "at least one key"}},
+		"unit of no column":  {Grouping{Keys: []string{"k"}, Window: time.Minute, TimeUnit: time.Second}, []string{"a time unit needs a time column: the timestamp of records is in milliseconds"}},
+		"unit of a minute":   {Grouping{Keys: []string{"k"}, TimeColumn: "at", TimeUnit: time.Minute}, []string{"time unit 1m0s is neither a second, a millisecond, a microsecond nor a nanosecond"}},
 		"final without end":  {Grouping{Keys: []string{"k"}, Emit: EmitFinal}, []string{"final emission needs a window"}},
 		"grace without end":  {Grouping{Keys: []string{"k"}, Grace: 1}, []string{"grace needs a window"}},
 		"event time as name": {Grouping{Keys: []string{"k"}, Aggregations: []Aggregation{{OutputColumn: TimestampColumn}}}, []string{"holds the event time of the group"}},

@@ -39,10 +39,17 @@ func (g Groups) Grace(grace time.Duration) Groups {
 	return g
 }
 
-// EventTime names the column of event time. The default is the timestamp of the
-// record.
+// EventTime names the column of event time: a timestamp, or an integer in
+// milliseconds since the Unix epoch. The default is the timestamp of the record.
 func (g Groups) EventTime(column string) Groups {
 	g.grouping.TimeColumn = column
+	return g
+}
+
+// EventTimeIn is [Groups.EventTime] of a column of integers, which count unit since
+// the Unix epoch ([columnar.Grouping.TimeUnit]).
+func (g Groups) EventTimeIn(column string, unit time.Duration) Groups {
+	g.grouping.TimeColumn, g.grouping.TimeUnit = column, unit
 	return g
 }
 

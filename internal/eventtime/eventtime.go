@@ -9,6 +9,7 @@ package eventtime
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -40,24 +41,27 @@ func Require(arr arrow.Array) error {
 	return nil
 }
 
-// Millis returns the timestamps of a column in milliseconds: an Int64
-// column as it is, or a Timestamp column in its unit. scratch is used where the
-// unit differs. Null rows have no defined timestamp.
-func Millis(arr arrow.Array, scratch *[]int64) ([]int64, error) {
+// Millis returns the timestamps of a column in milliseconds, rounded down: a
+// Timestamp column has its own unit, and an Int64 column counts unit, which is that of
+// a Timestamp or 0 for milliseconds. scratch is used where the unit differs. Null rows
+// have no defined timestamp.
+func Millis(arr arrow.Array, unit time.Duration, scratch *[]int64) ([]int64, error) {
 	times := arrays.FixedValues[int64](arr)
-	dt, ok := arr.DataType().(*arrow.TimestampType)
-	if !ok || dt.Unit == arrow.Millisecond {
+	if dt, ok := arr.DataType().(*arrow.TimestampType); ok {
+		unit = dt.Unit.Multiplier()
+	}
+	if unit == 0 || unit == time.Millisecond {
 		return times, nil
 	}
 	millis, nulls := arrays.Resized(scratch, len(times)), arrays.ValidityOf(arr)
-	switch dt.Unit {
-	case arrow.Second:
+	switch unit {
+	case time.Second:
 		for row, seconds := range times {
 			if millis[row] = seconds * 1000; millis[row]/1000 != seconds && !nulls.IsNull(row) {
 				return nil, namedcols.AtRow(row, fmt.Errorf("timestamp of %d seconds is out of range", seconds))
 			}
 		}
-	case arrow.Microsecond:
+	case time.Microsecond:
 		for row, micros := range times {
 			millis[row] = floorDivide(micros, 1000)
 		}

@@ -84,7 +84,7 @@ func processAndRelease(g *Operator, batch arrow.RecordBatch) error {
 func addOnly(g *Operator, batch arrow.RecordBatch) error {
 	var in rowInput
 	defer in.release()
-	if err := in.read(g.mem, batch, g.plan, false, &g.millis); err != nil {
+	if err := in.read(g.mem, batch, g.plan, false, 0, &g.millis); err != nil {
 		return err
 	}
 	return g.addRows(&in)

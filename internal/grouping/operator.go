@@ -54,7 +54,7 @@ func (g *Operator) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
 	}
 	var in rowInput
 	defer in.release()
-	if err := in.read(g.mem, batch, g.plan, g.spec.Windowed, &g.millis); err != nil {
+	if err := in.read(g.mem, batch, g.plan, g.spec.Windowed, g.spec.TimeUnit, &g.millis); err != nil {
 		return nil, err
 	}
 	if g.spec.Windowed {
@@ -73,7 +73,11 @@ func (g *Operator) bind(schema *arrow.Schema) error {
 	if g.plan != nil && namedcols.SameSchema(g.plan.schema, schema) {
 		return nil
 	}
-	plan, err := newColumnPlan(g.spec, schema)
+	held := g.state.schema
+	if g.state.table.Groups == 0 {
+		held = nil
+	}
+	plan, err := newColumnPlan(g.spec, schema, held)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/memory"
@@ -22,12 +23,15 @@ type columnPlan struct {
 	keys   []int         // columns of the batch
 	inputs []int         // columns of the batch; -1 for a count of rows
 	time   int           // column of the batch, or -1
-	needed *arrow.Schema // the columns that are read
+	known  *arrow.Schema // of the batches, in types that take what is held
+	needed *arrow.Schema // the columns of known that are read
 	output *arrow.Schema
 }
 
-func newColumnPlan(spec *Spec, schema *arrow.Schema) (*columnPlan, error) {
-	plan := &columnPlan{schema: schema, time: -1}
+// newColumnPlan plans batches of a schema beside groups whose columns have the types of
+// held, which may be nil.
+func newColumnPlan(spec *Spec, schema, held *arrow.Schema) (*columnPlan, error) {
+	plan := &columnPlan{schema: schema, known: widened(schema, held), time: -1}
 	output, err := plan.findKeys(spec)
 	if err != nil {
 		return nil, err
@@ -41,15 +45,15 @@ func newColumnPlan(spec *Spec, schema *arrow.Schema) (*columnPlan, error) {
 			arrow.Field{Name: WindowEnd, Type: arrow.PrimitiveTypes.Int64})
 	}
 	for _, aggregation := range spec.Aggregations {
-		column, input := -1, arrow.DataType(arrow.Null)
+		column, input := -1, arrow.Field{Type: arrow.Null}
 		if aggregation.Function != Count || aggregation.InputColumn != "" {
 			if column, err = namedcols.Index(schema, aggregation.InputColumn); err != nil {
 				return nil, err
 			}
-			input = schema.Field(column).Type
+			input = plan.known.Field(column)
 		}
 		plan.inputs = append(plan.inputs, column)
-		output = append(output, arrow.Field{Name: aggregation.OutputColumn, Type: aggregation.outputType(input), Nullable: true})
+		output = append(output, aggregation.outputField(input))
 	}
 	if err := plan.findTime(spec); err != nil {
 		return nil, err
@@ -71,28 +75,28 @@ func (p *columnPlan) findKeys(spec *Spec) ([]arrow.Field, error) {
 			return nil, err
 		}
 		p.keys = append(p.keys, column)
-		fields = append(fields, p.schema.Field(column))
+		fields = append(fields, p.known.Field(column))
 	}
 	return fields, nil
 }
 
-// findTime finds the column of event time, which windows need.
+// findTime finds the column of event time, which windows need. Without windows, a batch
+// may lack the timestamp of records, but not a column that was named.
 func (p *columnPlan) findTime(spec *Spec) error {
 	if !spec.Windowed && !spec.Timed {
 		return nil
 	}
+	needed := spec.Windowed || spec.TimeColumn != metacols.Timestamp
 	column := namedcols.First(p.schema, spec.TimeColumn)
-	if column >= 0 && eventtime.Holds(p.schema.Field(column).Type) {
-		p.time = column
-		return nil
-	}
 	switch {
-	case !spec.Windowed:
-		return nil
-	case column >= 0:
+	case column >= 0 && eventtime.Holds(p.schema.Field(column).Type):
+		p.time = column
+	case column >= 0 && needed:
 		return namedcols.Failure(spec.TimeColumn, fmt.Errorf("an event time is int64 (milliseconds) or a timestamp, not %s", p.schema.Field(column).Type))
+	case needed:
+		return namedcols.Missing(p.schema, spec.TimeColumn)
 	}
-	return namedcols.Missing(p.schema, spec.TimeColumn)
+	return nil
 }
 
 func (p *columnPlan) neededColumns() *arrow.Schema {
@@ -101,7 +105,7 @@ func (p *columnPlan) neededColumns() *arrow.Schema {
 	var fields []arrow.Field
 	for _, column := range slices.Compact(columns) {
 		if column >= 0 {
-			fields = append(fields, p.schema.Field(column))
+			fields = append(fields, p.known.Field(column))
 		}
 	}
 	return arrow.NewSchema(fields, nil)
@@ -118,7 +122,7 @@ type rowInput struct {
 
 // read takes the columns of batch. What it owns must be released also when it
 // fails.
-func (in *rowInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *columnPlan, windowed bool, scratch *[]int64) error {
+func (in *rowInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *columnPlan, windowed bool, unit time.Duration, scratch *[]int64) error {
 	in.rows = int(batch.NumRows())
 	take := func(column int) (arrow.Array, error) {
 		if column < 0 {
@@ -154,7 +158,7 @@ func (in *rowInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *co
 		}
 	}
 	var err error
-	if in.times, err = eventtime.Millis(column, scratch); err != nil {
+	if in.times, err = eventtime.Millis(column, unit, scratch); err != nil {
 		return namedcols.Failure(batch.ColumnName(plan.time), err)
 	}
 	in.noTime = arrays.ValidityOf(column)

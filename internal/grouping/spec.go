@@ -54,6 +54,16 @@ type Aggregation struct {
 	OutputType arrow.DataType
 }
 
+// outputField describes the result for an input column. The least and the greatest
+// value of a column mean what its values mean, so they keep its metadata.
+func (a Aggregation) outputField(input arrow.Field) arrow.Field {
+	output := arrow.Field{Name: a.OutputColumn, Type: a.outputType(input.Type), Nullable: true}
+	if a.OutputType == nil && (a.Function == Min || a.Function == Max) {
+		output.Metadata = input.Metadata
+	}
+	return output
+}
+
 // outputType returns the type of the result for an input type.
 func (a Aggregation) outputType(input arrow.DataType) arrow.DataType {
 	switch {
@@ -92,6 +102,8 @@ type Spec struct {
 	Window   Windowing
 	// TimeColumn is the column of event time; empty stands for the record timestamp.
 	TimeColumn string
+	// TimeUnit is the unit of an Int64 TimeColumn; 0 stands for milliseconds.
+	TimeUnit time.Duration
 	// Timed says that results carry the latest event time of their group.
 	Timed bool
 	Emit  Emission

@@ -149,6 +149,7 @@ func TestIPCRefusesBrokenStreams(t *testing.T) {
 		want string
 	}{
 		"empty":             {[]byte{}, "cannot read Arrow IPC stream: truncated message"},
+		"a file":            {[]byte("ARROW1\x00\x00\xff\xff\xff\xff"), "cannot read Arrow IPC stream: the value looks like an Arrow file, which is not an IPC stream: write it with a stream writer"},
 		"no stream":         {[]byte{1, 2, 3}, "cannot read Arrow IPC stream: truncated message"},
 		"only the end":      {end, "cannot read Arrow IPC stream: the stream does not begin with a schema"},
 		"no batch":          {join(schema, end), "Arrow IPC stream has no record batch"},

@@ -3,6 +3,7 @@
 package ipcstream
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ var (
 	errNoBatch     = errors.New("Arrow IPC stream has no record batch")
 	errTrailing    = errors.New("trailing bytes behind the Arrow IPC stream")
 	errTruncated   = errors.New("truncated message")
+	errFile        = errors.New("the value looks like an Arrow file, which is not an IPC stream: write it with a stream writer")
 	errNoSchema    = errors.New("the stream does not begin with a schema")
 	errMessageKind = errors.New("unexpected message type")
 	errVersion     = errors.New("unsupported metadata version")
@@ -57,6 +59,9 @@ func (l Limits) resolve() (Limits, error) {
 	return l, nil
 }
 
+// fileMagic begins an Arrow file.
+const fileMagic = "ARROW1"
+
 // Reader reads IPC streams. It may be used by several goroutines at a time.
 type Reader struct {
 	mem     memory.Allocator
@@ -87,6 +92,9 @@ func (b Batch) Release() { arrays.Release(b.Columns) }
 func (r *Reader) Read(data []byte) (schema *arrow.Schema, batches []Batch, err error) {
 	if len(data) > r.limits.ValueBytes {
 		return nil, nil, fmt.Errorf("cannot read Arrow IPC stream: %d bytes exceed the limit of %d", len(data), r.limits.ValueBytes)
+	}
+	if bytes.HasPrefix(data, []byte(fileMagic)) {
+		return nil, nil, fmt.Errorf("cannot read Arrow IPC stream: %w", errFile)
 	}
 	s := streamReader{reader: r, rest: data, size: len(data)}
 	defer func() {

@@ -178,10 +178,15 @@ func (d *Decoder) Value(s *Sink) *Error {
 	if c == 'n' && s.Node.Kind != rawNode {
 		return d.nullValue(s)
 	}
+	if s.Node.rules.Drift {
+		if done, err := d.drifted(s, c); done {
+			return err
+		}
+	}
 	switch n := s.Node; n.Kind {
 	case signedNode, unsignedNode, durationNode:
 		if c != '-' && c-'0' > 9 {
-			if n.Lenient && c == '"' {
+			if n.rules.Convert && c == '"' {
 				return d.integerText(s)
 			}
 			return d.Unexpected("a number")
@@ -192,13 +197,13 @@ func (d *Decoder) Value(s *Sink) *Error {
 		}
 		s.putInt(v)
 	case textNode:
-		if n.Lenient && c != '"' {
+		if n.rules.Convert && c != '"' {
 			return d.rawValue(s, c)
 		}
 		return d.textValue(s)
 	case floatNode:
 		if c != '-' && c-'0' > 9 {
-			if n.Lenient && c == '"' {
+			if n.rules.Convert && c == '"' {
 				return d.integerText(s)
 			}
 			return d.Unexpected("a number")
@@ -230,6 +235,9 @@ func (d *Decoder) Value(s *Sink) *Error {
 	case dateNode, clockNode, timestampNode:
 		if c == '"' {
 			return d.timeValue(s)
+		}
+		if n.rules.Epoch != 0 && n.Kind != clockNode {
+			return d.epochValue(s)
 		}
 		v, err := d.integer(n.Type, n.limit, true)
 		if err != nil {
@@ -436,7 +444,7 @@ func (d *Decoder) timeValue(s *Sink) *Error {
 		}
 		v, _ = numtext.InUnit(seconds, nanos, s.Node.unit)
 	default:
-		v, err = numtext.ParseTime(text, s.Node.unit, s.Node.zoned)
+		v, err = numtext.ParseTime(text, s.Node.unit, s.Node.zoned && !s.Node.rules.Drift)
 	}
 	if err != nil {
 		return d.failAt(start, err)

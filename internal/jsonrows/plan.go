@@ -5,6 +5,7 @@ package jsonrows
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -37,6 +38,20 @@ const (
 	encodedNode // a dictionary or run-ends, of its only child
 )
 
+// Rules says which values a column takes beside those of its own JSON type.
+type Rules struct {
+	// Convert takes what is converted without loss: the text of integers, and any
+	// value as text.
+	Convert bool
+	// Drift takes what producers write for each other: the text of numbers and of
+	// true and false, 1 and 0 for true and false and the other way around, numbers
+	// and true and false as text, and times without a zone, which are in UTC.
+	Drift bool
+	// Epoch is the unit of numbers in columns of dates and timestamps, which may have
+	// a fraction; 0 stands for whole numbers in the unit of the column.
+	Epoch time.Duration
+}
+
 // Node is the plan to read one column, or one part of a nested column.
 type Node struct {
 	Kind     kind
@@ -50,23 +65,22 @@ type Node struct {
 	size     int  // length of lists of a fixed size
 	Children []Node
 	Members  map[string]int // the child of each member of an object
-	Lenient  bool           // values are converted to the type of their column
+	rules    Rules
 }
 
 // TextKey is the metadata key of a text field that holds JSON: "krabka.json".
 const TextKey = "krabka.json"
 
-// NewRoot plans documents that are objects with the fields as members. With lenient,
-// values are converted to the types of their columns.
-func NewRoot(fields []arrow.Field, lenient bool) (*Node, error) {
-	root := &Node{Kind: structNode, Type: arrow.StructOf(fields...), Lenient: lenient}
+// NewRoot plans documents that are objects with the fields as members.
+func NewRoot(fields []arrow.Field, rules Rules) (*Node, error) {
+	root := &Node{Kind: structNode, Type: arrow.StructOf(fields...), rules: rules}
 	var err error
-	root.Children, root.Members, err = newNodes(fields, lenient)
+	root.Children, root.Members, err = newNodes(fields, rules)
 	return root, err
 }
 
 // newNodes plans the fields of an object.
-func newNodes(fields []arrow.Field, lenient bool) ([]Node, map[string]int, error) {
+func newNodes(fields []arrow.Field, rules Rules) ([]Node, map[string]int, error) {
 	nodes := make([]Node, len(fields))
 	members := make(map[string]int, len(fields))
 	for i, field := range fields {
@@ -74,7 +88,7 @@ func newNodes(fields []arrow.Field, lenient bool) ([]Node, map[string]int, error
 			return nil, nil, fmt.Errorf("two fields are named %q", field.Name)
 		}
 		members[field.Name] = i
-		node, err := newNode(field, lenient)
+		node, err := newNode(field, rules)
 		if err != nil {
 			return nil, nil, fmt.Errorf("field %q: %w", field.Name, err)
 		}
@@ -83,8 +97,8 @@ func newNodes(fields []arrow.Field, lenient bool) ([]Node, map[string]int, error
 	return nodes, members, nil
 }
 
-func newNode(field arrow.Field, lenient bool) (Node, error) {
-	n := Node{Name: field.Name, nullable: field.Nullable, Type: field.Type, Lenient: lenient}
+func newNode(field arrow.Field, rules Rules) (Node, error) {
+	n := Node{Name: field.Name, nullable: field.Nullable, Type: field.Type, rules: rules}
 	if fixed, ok := field.Type.(arrow.FixedWidthDataType); ok {
 		n.width = fixed.BitWidth() / 8
 	}
@@ -129,7 +143,7 @@ func newNode(field arrow.Field, lenient bool) (Node, error) {
 		} else {
 			n.setOffsets(dt)
 		}
-		child, err := newNode(dt.(arrow.ListLikeType).ElemField(), lenient)
+		child, err := newNode(dt.(arrow.ListLikeType).ElemField(), rules)
 		if err != nil {
 			return n, err
 		}
@@ -137,7 +151,7 @@ func newNode(field arrow.Field, lenient bool) (Node, error) {
 	case *arrow.StructType:
 		n.Kind = structNode
 		var err error
-		if n.Children, n.Members, err = newNodes(dt.Fields(), lenient); err != nil {
+		if n.Children, n.Members, err = newNodes(dt.Fields(), rules); err != nil {
 			return n, err
 		}
 	case *arrow.MapType:
@@ -145,7 +159,7 @@ func newNode(field arrow.Field, lenient bool) (Node, error) {
 		n.setOffsets(dt)
 		entries := Node{Kind: structNode, Type: dt.Elem()}
 		var err error
-		if entries.Children, _, err = newNodes([]arrow.Field{dt.KeyField(), dt.ItemField()}, lenient); err != nil {
+		if entries.Children, _, err = newNodes([]arrow.Field{dt.KeyField(), dt.ItemField()}, rules); err != nil {
 			return n, err
 		}
 		switch entries.Children[0].Kind {
@@ -157,16 +171,16 @@ func newNode(field arrow.Field, lenient bool) (Node, error) {
 	case arrow.UnionType:
 		n.Kind, n.limit = unionNode, math.MaxInt32
 		for _, member := range dt.Fields() {
-			child, err := newNode(member, lenient)
+			child, err := newNode(member, rules)
 			if err != nil {
 				return n, fmt.Errorf("member %q: %w", member.Name, err)
 			}
 			n.Children = append(n.Children, child)
 		}
 	case arrow.EncodedType:
-		return n, n.encode(dt.Encoded(), field, lenient)
+		return n, n.encode(dt.Encoded(), field, rules)
 	case *arrow.DictionaryType:
-		return n, n.encode(dt.ValueType, field, lenient)
+		return n, n.encode(dt.ValueType, field, rules)
 	default:
 		return n, fmt.Errorf("JSON cannot be read into Arrow type %s", dt)
 	}
@@ -174,13 +188,13 @@ func newNode(field arrow.Field, lenient bool) (Node, error) {
 }
 
 // encode makes a node whose values are read as those of another type.
-func (n *Node) encode(values arrow.DataType, field arrow.Field, lenient bool) error {
+func (n *Node) encode(values arrow.DataType, field arrow.Field, rules Rules) error {
 	n.Kind, n.limit = encodedNode, math.MaxInt64
 	if runs, ok := n.Type.(*arrow.RunEndEncodedType); ok {
 		n.limit = math.MaxInt64 >> (64 - runs.RunEnds().(arrow.FixedWidthDataType).BitWidth())
 	}
 	field.Type = values
-	child, err := newNode(field, lenient)
+	child, err := newNode(field, rules)
 	n.Children = []Node{child}
 	return err
 }

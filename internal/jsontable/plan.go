@@ -31,7 +31,7 @@ type Plan struct {
 // NewPlan returns a plan for rows of a schema, each of them an object or, with scalar,
 // the value of the one column.
 func NewPlan(schema *arrow.Schema, scalar bool) (*Plan, error) {
-	root, err := jsonrows.NewRoot(schema.Fields(), true)
+	root, err := jsonrows.NewRoot(schema.Fields(), jsonrows.Rules{Convert: true})
 	if err != nil {
 		return nil, err
 	}

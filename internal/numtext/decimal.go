@@ -108,6 +108,30 @@ func (d Decimal) Unsigned() (uint64, error) {
 	return v, nil
 }
 
+// Floor returns the greatest integer that is not above the number times ten to the
+// shift. One beyond 64 bits is an error.
+func (d Decimal) Floor(shift int) (int64, error) {
+	d.Exponent += shift
+	below := d.Exponent < 0
+	if below {
+		d.Digits, d.Exponent = d.Digits[:max(0, len(d.Digits)+d.Exponent)], 0
+	}
+	magnitude, err := d.Unsigned()
+	if err != nil || !d.Negative {
+		if magnitude > math.MaxInt64 {
+			err = errDecimalRange
+		}
+		return int64(magnitude), err
+	}
+	if below {
+		magnitude++
+	}
+	if magnitude > 1<<63 {
+		return 0, errDecimalRange
+	}
+	return int64(-magnitude), nil
+}
+
 // Scaled returns the number times ten to the scale, as two's complement limbs
 // with the lowest first.
 func (d Decimal) Scaled(precision, scale int32) ([4]uint64, error) {

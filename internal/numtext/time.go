@@ -16,6 +16,7 @@ var (
 	ErrClock = errors.New("text is not a time of day of the form 15:04:05")
 
 	errTimeText  = errors.New("text is not an RFC 3339 time")
+	errNoZone    = errors.New("text is a time without a zone, which RFC 3339 has behind it: Z, or an offset such as +02:00")
 	errTimeRange = errors.New("time is out of the range of its column's unit")
 )
 
@@ -32,6 +33,15 @@ const (
 
 // UnitOf returns the unit that lasts d.
 func UnitOf(d time.Duration) Unit { return Unit(time.Second / d) }
+
+// Digits returns the number of decimal digits of a second in the unit.
+func (u Unit) Digits() int {
+	digits := 0
+	for ; u >= 10; u /= 10 {
+		digits++
+	}
+	return digits
+}
 
 // String returns the unit's symbol, as Arrow writes it.
 func (u Unit) String() string {
@@ -121,16 +131,20 @@ func ParseTime(text []byte, unit Unit, zoned bool) (int64, error) {
 	if !ok {
 		return 0, errTimeText
 	}
-	offset, ok := parseZone(rest, zoned)
+	if len(rest) == 0 && zoned {
+		return 0, errNoZone
+	}
+	offset, ok := parseZone(rest)
 	if !ok {
 		return 0, errTimeText
 	}
 	return InUnit(days*86400+seconds-offset, nanos, unit)
 }
 
-func parseZone(text []byte, zoned bool) (offset int64, ok bool) {
+// parseZone reads the zone behind a time, which may be missing.
+func parseZone(text []byte) (offset int64, ok bool) {
 	if len(text) == 0 {
-		return 0, !zoned
+		return 0, true
 	}
 	if len(text) == 1 {
 		return 0, text[0]|0x20 == 'z'
