@@ -5,8 +5,15 @@ package columnar
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/krabka-io/krabka-streams-go/internal/errtext"
+	"github.com/krabka-io/krabka-streams-go/internal/jsonrows"
+	"github.com/krabka-io/krabka-streams-go/internal/keytable"
+	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
 // textPrefix begins the texts of the package's errors. An error that has
@@ -130,4 +137,224 @@ func IsRetriable(err error) bool {
 		err = errors.Unwrap(cause)
 	}
 	return false
+}
+
+// noPartition stands for the partition of an error that concerns none.
+const noPartition = -1
+
+// NodeError says which node of a topology failed, and on what.
+type NodeError struct {
+	Node      string
+	Topic     string // the topic whose records were processed; empty where several were, or none
+	Partition int    // the logical partition, or -1
+	Cause     error
+}
+
+func (e *NodeError) Error() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "columnar: node `%s`", e.Node)
+	if e.Topic != "" {
+		fmt.Fprintf(&text, ", topic %q", e.Topic)
+	}
+	if e.Partition != noPartition {
+		fmt.Fprintf(&text, ", partition %d", e.Partition)
+	}
+	text.WriteString(": ")
+	text.WriteString(textPrefix.Quote(e.Cause))
+	return text.String()
+}
+
+// Unwrap returns what went wrong in the node.
+func (e *NodeError) Unwrap() error { return e.Cause }
+
+// SnapshotMismatchError says that a snapshot does not fit the topology that is
+// to be restored from it. The lists hold node names in ascending order.
+type SnapshotMismatchError struct {
+	Partition int
+	// Unmapped are nodes that have state in the snapshot and none in the
+	// topology.
+	Unmapped []string
+	// Uncovered are stateful nodes that the snapshot does not name.
+	Uncovered []string
+	// Incompatible are nodes whose state in the snapshot has another form: other
+	// keys, aggregations or windows.
+	Incompatible []string
+}
+
+func (e *SnapshotMismatchError) Error() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "columnar: snapshot of partition %d does not fit the topology", e.Partition)
+	for _, part := range []struct {
+		problem string
+		nodes   []string
+	}{
+		{"state of unknown nodes", e.Unmapped},
+		{"no state for nodes", e.Uncovered},
+		{"state of another form for nodes", e.Incompatible},
+	} {
+		if len(part.nodes) > 0 {
+			fmt.Fprintf(&text, "; %s %q", part.problem, part.nodes)
+		}
+	}
+	return text.String()
+}
+
+func (e *SnapshotMismatchError) empty() bool {
+	return len(e.Unmapped) == 0 && len(e.Uncovered) == 0 && len(e.Incompatible) == 0
+}
+
+func (e *SnapshotMismatchError) sort() {
+	slices.Sort(e.Unmapped)
+	slices.Sort(e.Uncovered)
+	slices.Sort(e.Incompatible)
+}
+
+// ColumnError says that an operator, a codec or an expression cannot use a
+// column of a batch. Its fields are
+//
+//	Column string // name of the column
+//	Row    int    // row in the batch, or -1 where the column as a whole is meant
+//	Cause  error  // what is wrong with the column; Unwrap returns it
+type ColumnError = namedcols.Error
+
+// ErrNoColumn is the error that a [ColumnError] wraps if a batch lacks the
+// column.
+var ErrNoColumn = namedcols.ErrMissing
+
+// JSONError says what is wrong with a JSON document and where. Its fields are
+//
+//	Path   string // such as "lines[2].sku"; empty for the document itself
+//	Offset int    // in bytes
+//	Cause  error  // what is wrong with the document; Unwrap returns it
+type JSONError = jsonrows.Error
+
+// ErrRequiredField is the cause of a [JSONError] for a null or missing member of a
+// column that is not nullable.
+var ErrRequiredField = jsonrows.ErrRequiredField
+
+// StateLimitError says that the state of an operator would grow beyond the
+// limit that was set for it. Its field is
+//
+//	Limit int // in groups, or in rows of one side of a join
+type StateLimitError = keytable.StateLimitError
+
+// StateLayoutError says that a snapshot was taken by an operator of another
+// configuration. Its fields are
+//
+//	Saved, Want string // layouts, in words
+type StateLayoutError = keytable.StateLayoutError
+
+// ErrSchemaMismatch is what a [SchemaMismatchError] matches.
+//
+//lint:ignore ST1005 Arrow is a name
+var ErrSchemaMismatch = errors.New("Arrow batch schemas differ")
+
+// SchemaMismatchError says that batches that were to be joined have different
+// schemas.
+type SchemaMismatchError struct {
+	Index     int // position of the batch, or of the record, that differs from those before it
+	Want, Got *arrow.Schema
+}
+
+func (e *SchemaMismatchError) Error() string {
+	return fmt.Sprintf("columnar: %v: number %d has %s, those before it have %s",
+		ErrSchemaMismatch, e.Index, fieldList(e.Got), fieldList(e.Want))
+}
+
+// Is reports whether target is [ErrSchemaMismatch].
+func (e *SchemaMismatchError) Is(target error) bool { return target == ErrSchemaMismatch }
+
+func fieldList(schema *arrow.Schema) string {
+	text := []byte{'['}
+	for i, field := range schema.Fields() {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = append(text, field.Name...)
+		text = append(text, ' ')
+		text = append(text, field.Type.String()...)
+		if !field.Nullable {
+			text = append(text, " not null"...)
+		}
+	}
+	return string(append(text, ']'))
+}
+
+// RecordError says that a record could not be decoded.
+type RecordError struct {
+	Topic     string
+	Partition int
+	Offset    int64
+	Index     int // position among the records of the Decode call
+	Cause     error
+}
+
+func (e *RecordError) Error() string {
+	return fmt.Sprintf("columnar: %s/%d: offset %d (record %d): %s", e.Topic, e.Partition, e.Offset, e.Index, textPrefix.Quote(e.Cause))
+}
+
+// Unwrap returns why the record could not be decoded.
+func (e *RecordError) Unwrap() error { return e.Cause }
+
+// DecodeError lists every record of a [BatchCodec.Decode] call that could not
+// be decoded. The other records decode when they are passed without these.
+//
+// [errors.Is] and [errors.As] look into the causes of all records.
+type DecodeError struct {
+	Records []*RecordError // at least one, by ascending Index
+}
+
+func (e *DecodeError) Error() string {
+	if len(e.Records) == 0 {
+		return "columnar: records could not be decoded"
+	}
+	if more := len(e.Records) - 1; more > 0 {
+		return fmt.Sprintf("%v (and %d more records)", e.Records[0], more)
+	}
+	return e.Records[0].Error()
+}
+
+// Unwrap returns the errors of the records.
+func (e *DecodeError) Unwrap() []error {
+	errs := make([]error, len(e.Records))
+	for i, record := range e.Records {
+		errs[i] = record
+	}
+	return errs
+}
+
+// Retriable reports whether any of the records failed for a reason that may
+// pass, so that the same records may be decoded again.
+func (e *DecodeError) Retriable() bool {
+	for _, record := range e.Records {
+		if IsRetriable(record.Cause) {
+			return true
+		}
+	}
+	return false
+}
+
+// failures collects the records of one Decode call that could not be decoded.
+type failures struct {
+	topic   string
+	records []ConsumedRecord
+	failed  []*RecordError
+}
+
+func (f *failures) add(index int, cause error) {
+	record := &f.records[index]
+	f.failed = append(f.failed, &RecordError{f.topic, record.Partition, record.Offset, index, cause})
+}
+
+// sorted is err for failures that were added in any order.
+func (f *failures) sorted() error {
+	slices.SortFunc(f.failed, func(a, b *RecordError) int { return a.Index - b.Index })
+	return f.err()
+}
+
+func (f *failures) err() error {
+	if len(f.failed) == 0 {
+		return nil
+	}
+	return &DecodeError{Records: f.failed}
 }

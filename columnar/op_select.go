@@ -3,6 +3,7 @@
 package columnar
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -72,4 +74,36 @@ func (p *projection) bind(schema *arrow.Schema) error {
 	metadata := schema.Metadata()
 	p.source, p.target, p.columns = schema, arrow.NewSchema(fields, &metadata), columns
 	return nil
+}
+
+// RowPredicate reports whether a row of batch is kept. It may read batch
+// during the call only. [FilterWhere] takes an [Expression] instead, which is
+// evaluated for a whole batch at a time.
+type RowPredicate func(batch arrow.RecordBatch, row int) bool
+
+// Filter returns an operator that keeps the rows for which predicate is true,
+// in their order, with all columns. A batch with no such row becomes a batch
+// of zero rows. predicate runs on several partitions at a time.
+func Filter(mem memory.Allocator, predicate RowPredicate) *BuiltinOp {
+	if predicate == nil {
+		return invalidOperator(errors.New("predicate must not be nil"))
+	}
+	return newOperator("filter by a Go function", "", func() kernel { return &rowFilter{mem: mem, predicate: predicate} })
+}
+
+type rowFilter struct {
+	mem       memory.Allocator
+	predicate RowPredicate
+	rows      []int32 // scratch
+}
+
+func (f *rowFilter) Process(batch arrow.RecordBatch) (arrow.RecordBatch, error) {
+	rows := f.rows[:0]
+	for row := range int(batch.NumRows()) {
+		if f.predicate(batch, row) {
+			rows = append(rows, int32(row))
+		}
+	}
+	f.rows = rows
+	return arrays.GatherBatch(f.mem, batch, rows)
 }
