@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/krabka-io/krabka-streams-go/internal/barrierlog"
 )
 
 // alignment is what the runner knows about cuts.
@@ -151,7 +153,7 @@ func (r *GroupRunner) takeNews(ctx context.Context, news cutNews, err error, cer
 	r.reportHidden(news.hidden)
 	r.alignment.readOnce = true
 	for _, p := range r.partitions {
-		if news.newest != groupEpoch && p.lastClosed > news.newest {
+		if news.newest != barrierlog.NoEpoch && p.lastClosed > news.newest {
 			// The group was deleted and made anew: its epochs have started over.
 			p.lastClosed = NoEpoch
 			news.cuts = nil
@@ -162,7 +164,7 @@ func (r *GroupRunner) takeNews(ctx context.Context, news cutNews, err error, cer
 	}
 	started := news.started
 	if r.alignment.rests(time.Now()) {
-		started = groupEpoch // no cut is going to be taken up
+		started = barrierlog.NoEpoch // no cut is going to be taken up
 	}
 	r.noteHold(r.alignment.announced.hear(started, news.newest, certain, time.Now(), r.settings.announcementHold))
 	return nil

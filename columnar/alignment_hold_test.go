@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/krabka-io/krabka-streams-go/internal/barrierlog"
 )
 
 // startRecord is the announcement of a cut.
 func startRecord(tb testing.TB, group string, epoch, offset int64) ConsumedRecord {
 	tb.Helper()
 	record := cutRecord(tb, group, epoch, map[TopicPartition]int64{in(0): 0}, offset)
-	record.Key[3] = barrierKindStart
+	record.Key[3] = barrierlog.KindStart
 	return record
 }
 

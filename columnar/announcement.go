@@ -5,6 +5,8 @@ package columnar
 import (
 	"math"
 	"time"
+
+	"github.com/krabka-io/krabka-streams-go/internal/barrierlog"
 )
 
 // announcedCut is a cut whose start was seen and whose offsets are not known yet. It
@@ -31,11 +33,11 @@ type holdEnd struct {
 }
 
 // hear takes what is known of the group: the epoch of a start without a cut, or
-// groupEpoch, and the newest epoch of a cut. A wait ends when its cut has come, when
+// barrierlog.NoEpoch, and the newest epoch of a cut. A wait ends when its cut has come, when
 // a newer start or nothing is left of it, and when it has lasted for patience. It
 // returns the wait that has ended, or nil.
 func (a *announcedCut) hear(started, newest int64, certain map[TopicPartition]int64, now time.Time, patience time.Duration) *holdEnd {
-	if started != groupEpoch && max(started, newest) < a.next-1 {
+	if started != barrierlog.NoEpoch && max(started, newest) < a.next-1 {
 		a.next = 0 // the group was made anew
 	}
 	var ended *holdEnd

@@ -3,13 +3,12 @@
 package columnar
 
 import (
-	"encoding/binary"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+
+	"github.com/krabka-io/krabka-streams-go/internal/barrierlog"
 )
 
 // BarrierStateTopic is the compacted topic on which cuts are published.
@@ -69,38 +68,21 @@ func (c BarrierCut) clone() BarrierCut {
 }
 
 // BarrierFormatError says that a record of the barrier state topic cannot be
-// decoded.
-type BarrierFormatError struct {
-	Part    string // "key" or "cut value"
-	message string
-}
-
-func (e *BarrierFormatError) Error() string { return e.message }
-
-const (
-	barrierKeyPart   = "key"
-	barrierValuePart = "cut value"
-
-	barrierFormatVersion = 0
-
-	barrierKindGroup = 0
-	barrierKindStart = 1
-	barrierKindCut   = 2
-
-	// groupEpoch is the epoch in the key of a group definition.
-	groupEpoch = -1
-)
+// decoded. Its field is
+//
+//	Part string // "key" or "cut value"
+type BarrierFormatError = barrierlog.FormatError
 
 // DecodeBarrierCut decodes one record of the barrier state topic. It returns
 // nil without an error for a record that is not a cut, and for the tombstone of
 // a cut. Malformed bytes return a [*BarrierFormatError]. It reads neither the
 // value of another kind of record nor keeps key or value.
 func DecodeBarrierCut(key, value []byte) (*BarrierCut, error) {
-	parsed, err := decodeBarrierKey(key)
+	parsed, err := barrierlog.DecodeKey(key)
 	if err != nil {
 		return nil, err
 	}
-	if parsed.kind != barrierKindCut || len(value) == 0 {
+	if parsed.Kind != barrierlog.KindCut || len(value) == 0 {
 		return nil, nil
 	}
 	cut, _, err := decodeCutValue(parsed, value)
@@ -116,47 +98,18 @@ func EncodeBarrierCut(cut BarrierCut) (key, value []byte, err error) {
 	if err := checkCut(&cut); err != nil {
 		return nil, nil, textPrefix.Wrap(err, "cannot encode cut %d of group %q", cut.Epoch, cut.Group)
 	}
-	var k barrierWriter
-	k.int16(barrierFormatVersion)
-	k.int16(barrierKindCut)
-	k.string(cut.Group)
-	k.int64(cut.Epoch)
-
-	var v barrierWriter
-	v.int16(barrierFormatVersion)
-	v.int64(cut.TriggeredAt)
-	v.int64(cut.CompletedAt)
-	v.bytes = append(v.bytes, byte(cut.Status))
-	partitions := slices.SortedFunc(maps.Keys(cut.Offsets), compareTopicPartitions)
-	topics := 0
-	for i, tp := range partitions {
-		if i == 0 || partitions[i-1].Topic != tp.Topic {
-			topics++
-		}
+	encoded := barrierlog.Cut{TriggeredAt: cut.TriggeredAt, CompletedAt: cut.CompletedAt, Status: int8(cut.Status)}
+	for _, tp := range slices.SortedFunc(maps.Keys(cut.Offsets), compareTopicPartitions) {
+		encoded.Markers = append(encoded.Markers, barrierlog.Marker{Partition: barrierlog.Partition(tp), Offset: cut.Offsets[tp]})
 	}
-	v.int32(topics)
-	for i := 0; i < len(partitions); {
-		topic := partitions[i].Topic
-		end := i
-		for end < len(partitions) && partitions[end].Topic == topic {
-			end++
-		}
-		v.string(topic)
-		v.int32(end - i)
-		for ; i < end; i++ {
-			v.int32(partitions[i].Partition)
-			v.int64(cut.Offsets[partitions[i]])
-		}
-	}
-	v.int32(len(cut.Missing))
 	for _, tp := range cut.Missing {
-		v.string(tp.Topic)
-		v.int32(tp.Partition)
+		encoded.Missing = append(encoded.Missing, barrierlog.Partition(tp))
 	}
-	if err := firstError(k.err, v.err); err != nil {
+	key, value, err = barrierlog.Encode(cut.Group, cut.Epoch, encoded)
+	if err != nil {
 		return nil, nil, textPrefix.Wrap(err, "cannot encode cut %d of group %q", cut.Epoch, cut.Group)
 	}
-	return k.bytes, v.bytes, nil
+	return key, value, nil
 }
 
 // checkCut returns why a cut cannot be aligned on, or nil. Decoding accepts
@@ -191,203 +144,29 @@ func checkCut(cut *BarrierCut) error {
 	return nil
 }
 
-// barrierKey is a decoded key of the barrier state topic.
-type barrierKey struct {
-	kind  int16
-	group string
-	epoch int64
-}
-
-func decodeBarrierKey(key []byte) (barrierKey, error) {
-	in := barrierReader{rest: key, part: barrierKeyPart, noun: "barrier state key"}
-	in.version()
-	parsed := barrierKey{kind: in.int16()}
-	parsed.group = in.string()
-	parsed.epoch = in.int64()
-	in.end()
-	if in.err != nil {
-		return barrierKey{}, in.err
-	}
-	return parsed, nil
-}
-
 // decodeCutValue decodes the value of a cut. A duplicate partition, which the
 // returned map cannot show, is the second result.
-func decodeCutValue(key barrierKey, value []byte) (cut *BarrierCut, duplicate *TopicPartition, err error) {
-	in := barrierReader{rest: value, part: barrierValuePart, noun: "barrier state cut value"}
-	in.version()
+func decodeCutValue(key barrierlog.Key, value []byte) (cut *BarrierCut, duplicate *TopicPartition, err error) {
+	decoded, err := barrierlog.DecodeCut(value)
+	if err != nil {
+		return nil, nil, err
+	}
 	cut = &BarrierCut{
-		Group: key.group, Epoch: key.epoch,
-		TriggeredAt: in.int64(), CompletedAt: in.int64(),
-		Offsets: map[TopicPartition]int64{},
+		Group: key.Group, Epoch: key.Epoch, Status: CutStatus(decoded.Status),
+		TriggeredAt: decoded.TriggeredAt, CompletedAt: decoded.CompletedAt,
+		Offsets: make(map[TopicPartition]int64, len(decoded.Markers)),
 	}
-	cut.Status = CutStatus(in.int8())
-	if in.err == nil && cut.Status != CutComplete && cut.Status != CutPartial {
-		in.fail("unknown barrier cut status %d", int8(cut.Status))
-	}
-	for topics := in.count(); topics > 0 && in.err == nil; topics-- {
-		topic := in.string()
-		for partitions := in.count(); partitions > 0 && in.err == nil; partitions-- {
-			tp := TopicPartition{Topic: topic, Partition: int(in.int32())}
-			offset := in.int64()
-			if in.err != nil {
-				break
-			}
-			if _, ok := cut.Offsets[tp]; ok {
-				duplicate = &tp
-			}
-			cut.Offsets[tp] = offset
+	for _, marker := range decoded.Markers {
+		tp := TopicPartition(marker.Partition)
+		if _, ok := cut.Offsets[tp]; ok {
+			duplicate = &tp
 		}
+		cut.Offsets[tp] = marker.Offset
 	}
-	for missing := in.count(); missing > 0 && in.err == nil; missing-- {
-		cut.Missing = append(cut.Missing, TopicPartition{Topic: in.string(), Partition: int(in.int32())})
-	}
-	in.end()
-	if in.err != nil {
-		return nil, nil, in.err
+	for _, missing := range decoded.Missing {
+		cut.Missing = append(cut.Missing, TopicPartition(missing))
 	}
 	return cut, duplicate, nil
-}
-
-// decodeGroupLastEpoch returns the last epoch of a group definition, and false
-// for a value in another format.
-func decodeGroupLastEpoch(value []byte) (int64, bool) {
-	in := barrierReader{rest: value, part: barrierValuePart, noun: "barrier state group value"}
-	in.version()
-	for topics := in.count(); topics > 0 && in.err == nil; topics-- {
-		in.string()
-	}
-	in.int64() // interval
-	in.int32() // retained cuts
-	lastEpoch := in.int64()
-	in.end()
-	return lastEpoch, in.err == nil
-}
-
-// barrierReader reads the big-endian fields of a key or value and keeps the
-// first error. Reads after an error return zero.
-type barrierReader struct {
-	rest []byte
-	part string
-	noun string
-	err  error
-}
-
-func (r *barrierReader) fail(format string, args ...any) {
-	if r.err == nil {
-		r.err = &BarrierFormatError{Part: r.part, message: fmt.Sprintf(format, args...)}
-	}
-}
-
-func (r *barrierReader) take(n int) []byte {
-	if r.err != nil {
-		return nil
-	}
-	if len(r.rest) < n {
-		r.fail("truncated %s", r.noun)
-		return nil
-	}
-	taken := r.rest[:n]
-	r.rest = r.rest[n:]
-	return taken
-}
-
-func (r *barrierReader) int8() int8 {
-	if b := r.take(1); b != nil {
-		return int8(b[0])
-	}
-	return 0
-}
-
-func (r *barrierReader) int16() int16 {
-	if b := r.take(2); b != nil {
-		return int16(binary.BigEndian.Uint16(b))
-	}
-	return 0
-}
-
-func (r *barrierReader) int32() int32 {
-	if b := r.take(4); b != nil {
-		return int32(binary.BigEndian.Uint32(b))
-	}
-	return 0
-}
-
-func (r *barrierReader) int64() int64 {
-	if b := r.take(8); b != nil {
-		return int64(binary.BigEndian.Uint64(b))
-	}
-	return 0
-}
-
-func (r *barrierReader) version() {
-	if version := r.int16(); r.err == nil && version != barrierFormatVersion {
-		r.fail("unsupported %s version %d", r.noun, version)
-	}
-}
-
-func (r *barrierReader) string() string {
-	length := r.int16()
-	if r.err == nil && length < 0 {
-		r.fail("negative string length %d in %s", length, r.noun)
-	}
-	if r.err != nil {
-		return ""
-	}
-	text := r.take(int(length))
-	if !utf8.Valid(text) {
-		r.fail("non-UTF-8 string in %s", r.noun)
-		return ""
-	}
-	return string(text)
-}
-
-// count reads an array length. Nothing is allocated from it: the elements are
-// read one by one and end at the first that is not there.
-func (r *barrierReader) count() int32 {
-	count := r.int32()
-	if r.err == nil && count < 0 {
-		r.fail("negative array length %d in %s", count, r.noun)
-	}
-	if r.err != nil {
-		return 0
-	}
-	return count
-}
-
-func (r *barrierReader) end() {
-	if r.err == nil && len(r.rest) > 0 {
-		r.fail("trailing bytes in %s", r.noun)
-	}
-}
-
-// barrierWriter appends big-endian fields and keeps the first error.
-type barrierWriter struct {
-	bytes []byte
-	err   error
-}
-
-func (w *barrierWriter) int16(value int) {
-	w.bytes = binary.BigEndian.AppendUint16(w.bytes, uint16(value))
-}
-
-func (w *barrierWriter) int32(value int) {
-	if value > math.MaxInt32 {
-		w.err = firstError(w.err, fmt.Errorf("%d does not fit into 32 bits", value))
-	}
-	w.bytes = binary.BigEndian.AppendUint32(w.bytes, uint32(value))
-}
-
-func (w *barrierWriter) int64(value int64) {
-	w.bytes = binary.BigEndian.AppendUint64(w.bytes, uint64(value))
-}
-
-func (w *barrierWriter) string(text string) {
-	if len(text) > math.MaxInt16 || !utf8.ValidString(text) {
-		w.err = firstError(w.err, fmt.Errorf("name %.40q is longer than %d bytes or not UTF-8", text, math.MaxInt16))
-	}
-	w.int16(len(text))
-	w.bytes = append(w.bytes, text...)
 }
 
 func firstError(errs ...error) error {

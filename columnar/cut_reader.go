@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/krabka-io/krabka-streams-go/internal/barrierlog"
 )
 
 const (
@@ -208,7 +210,7 @@ func (r *CutReader) usable(ctx context.Context, group string) ([]publishedCut, e
 	if err := r.readToEnd(ctx, r.stableWait); err != nil {
 		return nil, err
 	}
-	cuts := r.after(group, groupEpoch)
+	cuts := r.after(group, barrierlog.NoEpoch)
 	return slices.DeleteFunc(cuts, func(cut publishedCut) bool { return cut.unusable != nil }), nil
 }
 
@@ -257,7 +259,7 @@ func (r *CutReader) news(group string, epoch int64) (cutNews, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	news := cutNews{bad: errors.Join(r.bad...), hidden: r.hidden, newest: groupEpoch, started: groupEpoch}
+	news := cutNews{bad: errors.Join(r.bad...), hidden: r.hidden, newest: barrierlog.NoEpoch, started: barrierlog.NoEpoch}
 	r.bad = nil
 	if history := r.groups[group]; history != nil {
 		news.cuts, news.newest = history.after(epoch), history.newest
@@ -395,24 +397,24 @@ func (r *CutReader) startOver(err error) {
 
 // take folds one record into the history of its group. The caller holds mu.
 func (r *CutReader) take(record ConsumedRecord) error {
-	key, err := decodeBarrierKey(record.Key)
+	key, err := barrierlog.DecodeKey(record.Key)
 	if err != nil {
 		return err
 	}
-	switch key.kind {
-	case barrierKindGroup:
-		r.takeGroup(key.group, record.Value)
+	switch key.Kind {
+	case barrierlog.KindGroup:
+		r.takeGroup(key.Group, record.Value)
 		return nil
-	case barrierKindStart:
+	case barrierlog.KindStart:
 		r.takeStart(key, record.Value)
 		return nil
-	case barrierKindCut:
+	case barrierlog.KindCut:
 	default:
 		return nil
 	}
 	if len(record.Value) == 0 {
-		if history := r.groups[key.group]; history != nil {
-			delete(history.cuts, key.epoch)
+		if history := r.groups[key.Group]; history != nil {
+			delete(history.cuts, key.Epoch)
 		}
 		return nil
 	}
@@ -420,7 +422,7 @@ func (r *CutReader) take(record ConsumedRecord) error {
 	if err != nil {
 		return err
 	}
-	history := r.history(key.group)
+	history := r.history(key.Group)
 	history.newest = max(history.newest, cut.Epoch)
 	if !cut.Complete() {
 		delete(history.cuts, cut.Epoch)
@@ -436,13 +438,13 @@ func (r *CutReader) take(record ConsumedRecord) error {
 
 // takeStart folds an announcement. Its value is not looked at, apart from a
 // tombstone, which withdraws it.
-func (r *CutReader) takeStart(key barrierKey, value []byte) {
-	history := r.history(key.group)
+func (r *CutReader) takeStart(key barrierlog.Key, value []byte) {
+	history := r.history(key.Group)
 	switch {
 	case len(value) > 0:
-		history.started = max(history.started, key.epoch)
-	case history.started == key.epoch:
-		history.started = groupEpoch
+		history.started = max(history.started, key.Epoch)
+	case history.started == key.Epoch:
+		history.started = barrierlog.NoEpoch
 	}
 }
 
@@ -453,7 +455,7 @@ func (r *CutReader) takeGroup(group string, value []byte) {
 		delete(r.groups, group)
 		return
 	}
-	lastEpoch, ok := decodeGroupLastEpoch(value)
+	lastEpoch, ok := barrierlog.LastEpoch(value)
 	if !ok {
 		return
 	}
@@ -468,7 +470,7 @@ func (r *CutReader) takeGroup(group string, value []byte) {
 func (r *CutReader) history(group string) *cutHistory {
 	history := r.groups[group]
 	if history == nil {
-		history = &cutHistory{cuts: map[int64]publishedCut{}, newest: groupEpoch, started: groupEpoch, lastEpoch: groupEpoch}
+		history = &cutHistory{cuts: map[int64]publishedCut{}, newest: barrierlog.NoEpoch, started: barrierlog.NoEpoch, lastEpoch: barrierlog.NoEpoch}
 		r.groups[group] = history
 	}
 	return history

@@ -137,6 +137,8 @@ func errorClass(err error) string {
 			return "columnar.StateLimitError"
 		case *StateLayoutError:
 			return "columnar.StateLayoutError"
+		case *BarrierFormatError:
+			return "columnar.BarrierFormatError"
 		default:
 			if name, ok := exportedType(err); ok {
 				return name

@@ -43,7 +43,8 @@ func TestDeadLetterKeepsTheRecordAndSaysWhy(t *testing.T) {
 		Key: []byte("k"), Value: []byte{1, 2}, Timestamp: 77, Partition: 3, Offset: 41,
 		Headers: []RecordHeader{{Key: "trace-id", Value: []byte("abc")}, {Key: "nil"}},
 	}
-	cause := fmt.Errorf("node count: %w", errors.Join(&BarrierFormatError{message: "bad byte"}))
+	_, malformed := DecodeBarrierCut(nil, nil)
+	cause := fmt.Errorf("node count: %w", errors.Join(malformed))
 	got := DeadLetterPolicy("dlq").deadLetter("orders", record, cause)
 	want := ProducedToTopic{Topic: "dlq", Record: ProduceRecord{
 		Key: []byte("k"), Value: []byte{1, 2}, Timestamp: 77,
@@ -51,7 +52,7 @@ func TestDeadLetterKeepsTheRecordAndSaysWhy(t *testing.T) {
 			{Key: "trace-id", Value: []byte("abc")},
 			{Key: "nil"},
 			{Key: "krabka.error.class", Value: []byte("columnar.BarrierFormatError")},
-			{Key: "krabka.error.message", Value: []byte("node count: bad byte")},
+			{Key: "krabka.error.message", Value: []byte("node count: truncated barrier state key")},
 			{Key: "krabka.source.topic", Value: []byte("orders")},
 			{Key: "krabka.source.partition", Value: []byte("3")},
 			{Key: "krabka.source.offset", Value: []byte("41")},
@@ -111,6 +112,7 @@ func TestDeadLettersNameTheClassOfTheirError(t *testing.T) {
 		"row":                       {node(&RowError{Cause: boom}), "columnar.RowError"},
 		"type behind a row":         {node(&RowError{Cause: column}), "columnar.ColumnError"},
 		"limit":                     {node(errors.Join(&StateLimitError{}, column)), "columnar.StateLimitError"},
+		"layout":                    {node(&StateLayoutError{}), "columnar.StateLayoutError"},
 		"processor's own":           {node(fmt.Errorf("wrapped: %w", UnpaidError{column})), "columnar.UnpaidError"},
 		"processor's own, pointer":  {node(&UnpaidError{boom}), "columnar.UnpaidError"},
 		"processor's own, internal": {node(orderError{boom}), "columnar.NodeError"},
