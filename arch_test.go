@@ -107,7 +107,7 @@ var layers = []layer{
 	{pkg: "internal/kafkatest", uses: []string{franzModule}},
 	{pkg: "internal/kafkatest/withkafka", imports: []string{"internal/kafkatest"}},
 	{pkg: "internal/keytable", imports: []string{"internal/arrays", "internal/statebytes"}, uses: []string{arrowModule}},
-	{pkg: "internal/metacols", uses: []string{arrowModule}},
+	{pkg: "internal/metacols", imports: []string{"internal/arrays", "internal/namedcols"}, uses: []string{arrowModule}},
 	{pkg: "internal/namedcols", imports: []string{"internal/errtext"}, uses: []string{arrowModule}},
 	{pkg: "internal/nexgen"},
 	{pkg: "internal/protoplan", imports: []string{"internal/columnset"}, uses: []string{arrowModule, protoModule}},

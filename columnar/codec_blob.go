@@ -5,13 +5,10 @@ package columnar
 import (
 	"errors"
 	"fmt"
-	"sort"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
-	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/ipcstream"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
@@ -109,7 +106,7 @@ func (c *BlobCodec) Decode(topic string, records []ConsumedRecord) (arrow.Record
 	} else {
 		c.lastKnown.remember(topic, d.schema)
 	}
-	payload, err := d.payload(c.mem)
+	payload, err := ipcstream.Join(c.mem, d.schema, d.batches)
 	if err != nil {
 		return nil, fmt.Errorf("cannot concatenate Arrow batches: %w", err)
 	}
@@ -144,52 +141,6 @@ func (d *blobDecoder) release() {
 	}
 }
 
-// payload joins the batches.
-func (d *blobDecoder) payload(mem memory.Allocator) (arrow.RecordBatch, error) {
-	rows := 0
-	for _, batch := range d.batches {
-		rows += batch.Rows
-	}
-	columns := make([]arrow.Array, 0, d.schema.NumFields())
-	defer func() { arrays.Release(columns) }()
-	parts := make([]arrow.ArrayData, len(d.batches))
-	for i, field := range d.schema.Fields() {
-		column, err := d.column(mem, i, field.Type, parts)
-		if err != nil {
-			return nil, fmt.Errorf("column %q: %w", field.Name, err)
-		}
-		columns = append(columns, column)
-	}
-	return array.NewRecordBatch(d.schema, columns, int64(rows)), nil
-}
-
-func (d *blobDecoder) column(mem memory.Allocator, i int, dt arrow.DataType, parts []arrow.ArrayData) (arrow.Array, error) {
-	var null arrow.Array
-	if d.tombstones > 0 {
-		var err error
-		if null, err = arrays.Nulls(mem, dt, 1); err != nil {
-			return nil, err
-		}
-		defer null.Release()
-	}
-	for j, batch := range d.batches {
-		if batch.Columns == nil {
-			parts[j] = null.Data()
-		} else {
-			parts[j] = batch.Columns[i]
-		}
-	}
-	if len(parts) == 1 {
-		return array.MakeFromData(parts[0]), nil
-	}
-	data, err := arrays.Concat(mem, parts)
-	if err != nil {
-		return nil, err
-	}
-	defer data.Release()
-	return array.MakeFromData(data), nil
-}
-
 // Encode packs consecutive rows of equal key, timestamp and headers into
 // records, as many rows a record as its limit allows. A row that
 // [TombstoneColumn] marks becomes a record without a value. A row that does not
@@ -197,95 +148,35 @@ func (d *blobDecoder) column(mem memory.Allocator, i int, dt arrow.DataType, par
 func (c *BlobCodec) Encode(_ string, batch arrow.RecordBatch) ([]ProduceRecord, error) {
 	payload := c.payloads.batch(batch)
 	defer payload.Release()
-	p := blobPacker{codec: c, payload: payload, metadata: NewRowMetadata(batch)}
-	var err error
-	if p.encoder, err = ipcstream.NewEncoder(c.mem, &c.layouts, payload); err != nil {
-		return nil, fmt.Errorf("cannot write Arrow IPC stream: %w", err)
+	packer, err := ipcstream.NewPacker(c.mem, &c.layouts, payload, c.maxBytes)
+	if err != nil {
+		return nil, err
 	}
-	defer p.encoder.Release()
+	defer packer.Release()
+	metadata := NewRowMetadata(batch)
+	var records []ProduceRecord
+	add := func(row int, value []byte) error {
+		record, err := metadata.Record(row)
+		if err != nil {
+			return err
+		}
+		record.Value = value
+		records = append(records, record)
+		return nil
+	}
 	from := 0
-	for _, to := range p.metadata.recordRuns(int(batch.NumRows())) {
-		if p.metadata.Tombstone(from) {
-			err = p.add(from, nil)
+	for _, to := range metadata.recordRuns(int(batch.NumRows())) {
+		if metadata.Tombstone(from) {
+			err = add(from, nil)
 		} else {
-			err = p.pack(from, to)
+			err = packer.Pack(from, to, add)
 		}
 		if err != nil {
 			return nil, err
 		}
 		from = to
 	}
-	return p.records, nil
-}
-
-// blobPacker makes the records of one Encode call.
-type blobPacker struct {
-	codec    *BlobCodec
-	payload  arrow.RecordBatch
-	metadata *RowMetadata
-	encoder  *ipcstream.Encoder
-	records  []ProduceRecord
-}
-
-// add appends a record with the key, timestamp and headers of a row.
-func (p *blobPacker) add(row int, value []byte) error {
-	record, err := p.metadata.Record(row)
-	if err != nil {
-		return err
-	}
-	record.Value = value
-	p.records = append(p.records, record)
-	return nil
-}
-
-// pack makes records of rows that have one key, timestamp and headers.
-func (p *blobPacker) pack(from, to int) error {
-	limit := p.codec.maxBytes
-	for from < to {
-		end := to
-		if p.encoder.Size(from, to) > limit {
-			// The largest number of rows whose stream is within the limit.
-			end = from + sort.Search(to-from-1, func(i int) bool { return p.encoder.Size(from, from+i+1) > limit })
-		}
-		if end == from {
-			return p.packApart(from, to)
-		}
-		if err := p.add(from, p.encoder.Encode(from, end)); err != nil {
-			return err
-		}
-		from = end
-	}
-	return nil
-}
-
-// packApart makes records of rows whose dictionaries are too large for one
-// record: each record then has a dictionary of its own.
-func (p *blobPacker) packApart(from, to int) error {
-	if !p.encoder.HasDictionaries() {
-		return p.tooLarge()
-	}
-	rows := p.payload.NewSlice(int64(from), int64(to))
-	defer rows.Release()
-	encoder, err := ipcstream.NewEncoder(p.codec.mem, &p.codec.layouts, rows)
-	if err != nil {
-		return fmt.Errorf("cannot write Arrow IPC stream: %w", err)
-	}
-	defer encoder.Release()
-	if encoder.Size(0, to-from) <= p.codec.maxBytes {
-		return p.add(from, encoder.Encode(0, to-from))
-	}
-	if to-from == 1 {
-		return p.tooLarge()
-	}
-	middle := from + (to-from)/2
-	if err := p.packApart(from, middle); err != nil {
-		return err
-	}
-	return p.packApart(middle, to)
-}
-
-func (p *blobPacker) tooLarge() error {
-	return fmt.Errorf("one Arrow row exceeds maxRecordBytes=%d", p.codec.maxBytes)
+	return records, nil
 }
 
 // IPCSerde is a [ValueSerde] for Arrow batches in the format of an Arrow IPC

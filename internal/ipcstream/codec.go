@@ -47,28 +47,56 @@ func (c *Codec) Decode(data []byte) (arrow.RecordBatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows := 0
 	for _, batch := range batches {
 		defer batch.Release()
+	}
+	return Join(c.mem, schema, batches)
+}
+
+// Join makes one batch of batches of a schema, which the caller owns. A batch without
+// columns stands for rows of nulls. The columns of a single batch are not copied.
+func Join(mem memory.Allocator, schema *arrow.Schema, batches []Batch) (arrow.RecordBatch, error) {
+	rows := 0
+	for _, batch := range batches {
 		rows += batch.Rows
 	}
 	columns := make([]arrow.Array, 0, schema.NumFields())
 	defer func() { arrays.Release(columns) }()
 	parts := make([]arrow.ArrayData, len(batches))
 	for i, field := range schema.Fields() {
-		for j, batch := range batches {
-			parts[j] = batch.Columns[i]
-		}
-		if len(parts) == 1 {
-			columns = append(columns, array.MakeFromData(parts[0]))
-			continue
-		}
-		joined, err := arrays.Concat(c.mem, parts)
+		column, err := joinColumn(mem, batches, i, field.Type, parts)
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", field.Name, err)
 		}
-		columns = append(columns, array.MakeFromData(joined))
-		joined.Release()
+		columns = append(columns, column)
 	}
 	return array.NewRecordBatch(schema, columns, int64(rows)), nil
+}
+
+func joinColumn(mem memory.Allocator, batches []Batch, i int, dt arrow.DataType, parts []arrow.ArrayData) (arrow.Array, error) {
+	var absent []arrow.Array
+	defer func() { arrays.Release(absent) }()
+	for j, batch := range batches {
+		if batch.Columns != nil {
+			parts[j] = batch.Columns[i]
+			continue
+		}
+		if n := len(absent); n == 0 || absent[n-1].Len() != batch.Rows {
+			nulls, err := arrays.Nulls(mem, dt, batch.Rows)
+			if err != nil {
+				return nil, err
+			}
+			absent = append(absent, nulls)
+		}
+		parts[j] = absent[len(absent)-1].Data()
+	}
+	if len(parts) == 1 {
+		return array.MakeFromData(parts[0]), nil
+	}
+	data, err := arrays.Concat(mem, parts)
+	if err != nil {
+		return nil, err
+	}
+	defer data.Release()
+	return array.MakeFromData(data), nil
 }

@@ -4,8 +4,9 @@
 // fields that have the name of one.
 //
 // The packages that read or build batches of records use it. It deals with names
-// and fields alone: which values the columns hold, and how they are built from
-// records, is the business of package columnar.
+// and fields, and with batches of which only some have tombstones: which values the
+// columns hold, and how they are built from records, is the business of package
+// columnar.
 package metacols
 
 import (
