@@ -78,9 +78,17 @@ type Grouping struct {
 	// Aggregations are computed for each group; none leaves the distinct keys. A
 	// Count may leave its InputColumn empty.
 	Aggregations []Aggregation
-	// Window is the size of tumbling windows in event time; 0 stands for no
-	// windows. Parts below a millisecond are cut off.
+	// Window is the size of windows in event time; 0 stands for no windows. Parts of
+	// durations below a millisecond are cut off.
 	Window time.Duration
+	// Hop is the distance from the start of a window to that of the next one. 0 stands
+	// for Window: the windows tumble, and each row is in one of them. With a shorter
+	// Hop they overlap, and a row is in each of the Window/Hop windows that hold its
+	// time. Hop is not longer than Window, and not shorter than a ten-thousandth of it.
+	Hop time.Duration
+	// Offset moves all windows. Without it a window starts at 1970-01-01T00:00:00Z:
+	// with a Window of 24h and an Offset of 6h, windows are days from six to six, UTC.
+	Offset time.Duration
 	// Grace is how far stream time gets past the end of a window before the
 	// window is closed. The window [0s, 10s) with a grace of 5s is closed by a row
 	// of 15s, and not by one of 14.999s. Rows of a closed window are late.
@@ -98,6 +106,9 @@ type Grouping struct {
 	// that would exceed it fails with a StateLimitError.
 	MaxGroups int
 }
+
+// maxWindowsOfRow bounds the windows of one row.
+const maxWindowsOfRow = 10_000
 
 // NewGroupBy returns an operator that keeps the aggregates of each group. Its
 // results have the key columns as they are in the input batch, with windows
@@ -126,9 +137,14 @@ func NewGroupBy(mem memory.Allocator, by Grouping) (*BuiltinOp, error) {
 	}
 	if by.Window != 0 {
 		spec.Windowed = true
-		spec.Window = grouping.Windowing{Size: by.Window.Milliseconds(), CloseAfter: by.Grace.Milliseconds()}
+		spec.Window = grouping.Windowing{
+			Size: by.Window.Milliseconds(), Hop: by.Hop.Milliseconds(), Offset: by.Offset.Milliseconds(), CloseAfter: by.Grace.Milliseconds(),
+		}
 		if by.Window < time.Millisecond {
 			complain("windowSize must be at least one millisecond")
+		}
+		if by.Hop != 0 && (by.Hop < time.Millisecond || by.Hop > by.Window || spec.Window.Size/max(spec.Window.Hop, 1) > maxWindowsOfRow) {
+			complain("a hop of %v does not do for windows of %v: it is at least one millisecond and a %dth of a window, and at most a window", by.Hop, by.Window, maxWindowsOfRow)
 		}
 	} else {
 		if by.Emit == EmitFinal {
@@ -136,6 +152,9 @@ func NewGroupBy(mem memory.Allocator, by Grouping) (*BuiltinOp, error) {
 		}
 		if by.Grace != 0 {
 			complain("grace needs a window")
+		}
+		if by.Hop != 0 || by.Offset != 0 {
+			complain("hop and offset need a window")
 		}
 	}
 	switch by.TimeUnit {

@@ -154,7 +154,8 @@ func (t *Topology) AddJoin(name string, join Join, left, right Node) (Node, erro
 
 // AddLateRows adds a node that receives the rows which windowed, an operator
 // with windows, drops as late. They have the columns of its input, and behind
-// the payload the bounds of the window that was closed and the stream time
+// the payload the bounds of the window that was closed, the latest of the row where
+// windows overlap, and the stream time
 // that closed it: [WindowStartColumn], [WindowEndColumn] and
 // [StreamTimeColumn].
 func (t *Topology) AddLateRows(name string, windowed Node) (Node, error) {

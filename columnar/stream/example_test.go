@@ -34,6 +34,29 @@ func Example() {
 	// totals: {"customer":"ada","__window_start":1767607260000,"__window_end":1767607320000,"total":70}
 }
 
+// Windows that hop overlap: the cars of a minute are counted every half minute, and each
+// car counts in both windows that hold its time.
+func ExampleGroups_Hopping() {
+	topology, err := stream.New().
+		From(stream.JSON(stream.Text("road"), stream.Time("at")), "cars").
+		GroupBy("road").EventTime("at").Hopping(time.Minute, 30*time.Second).Emit(columnar.EmitFinal).
+		Aggregate(stream.Count().As("cars")).
+		To("traffic", stream.JSON().Key("road", columnar.WindowStartColumn)).
+		Topology()
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(topology, "cars",
+		`{"road":"A1","at":"1970-01-01T00:00:40Z"}`,
+		`{"road":"A1","at":"1970-01-01T00:00:50Z"}`,
+		`{"road":"A1","at":"1970-01-01T00:01:10Z"}`,
+		`{"road":"A1","at":"1970-01-01T00:02:00Z"}`)
+	// Output:
+	// traffic: {"road":"A1","__window_start":0,"__window_end":60000,"cars":2}
+	// traffic: {"road":"A1","__window_start":30000,"__window_end":90000,"cars":3}
+	// traffic: {"road":"A1","__window_start":60000,"__window_end":120000,"cars":1}
+}
+
 // A stream that several steps read branches: each step gets all rows.
 func ExampleStream() {
 	b := stream.New()

@@ -33,6 +33,19 @@ func (g Groups) Tumbling(size time.Duration) Groups {
 	return g
 }
 
+// Hopping groups by windows of the given size of which one starts every hop, as
+// [columnar.Grouping.Hop] says: a row is in each window that holds its time.
+func (g Groups) Hopping(size, hop time.Duration) Groups {
+	g.grouping.Window, g.grouping.Hop = size, hop
+	return g
+}
+
+// Offset moves the windows ([columnar.Grouping.Offset]).
+func (g Groups) Offset(offset time.Duration) Groups {
+	g.grouping.Offset = offset
+	return g
+}
+
 // Grace is how long a window takes rows that come late, in event time.
 func (g Groups) Grace(grace time.Duration) Groups {
 	g.grouping.Grace = grace

@@ -137,6 +137,19 @@ func TestGroupingSettingsReachTheGrouping(t *testing.T) {
 		t.Errorf("outputs mismatch (-want +got):\n%s", diff)
 	}
 
+	hopping := build(t, func(b *stream.Builder) {
+		b.From(visits, "visits").
+			GroupBy("user").EventTimeIn("ms", time.Second).Hopping(10*time.Second, 5*time.Second).Offset(2*time.Second).
+			Aggregate(stream.Count()).Select(columnar.WindowStartColumn, "count").To("out", stream.JSON())
+	})
+	want = []string{
+		`out ={"__window_start":-3000,"count":1} @5000`, `out ={"__window_start":2000,"count":2} @9000`,
+		`out ={"__window_start":7000,"count":1} @9000`,
+	}
+	if diff := cmp.Diff(want, process(t, hopping, map[string][]record{"visits": input["visits"][:2]})); diff != "" {
+		t.Errorf("outputs of hopping windows mismatch (-want +got):\n%s", diff)
+	}
+
 	limited := build(t, func(b *stream.Builder) {
 		b.From(visits, "visits").GroupBy("user").MaxGroups(1).Aggregate(stream.Count()).To("out", stream.JSON())
 	})

@@ -36,6 +36,8 @@ type Operator struct {
 	starts []int64
 	millis []int64
 	late   []int32
+	// spreadRows are the rows of a batch, once for each window.
+	spreadRows []int32
 }
 
 // New returns an operator without groups. spec has its defaults and no problems, see
@@ -98,24 +100,29 @@ func (g *Operator) bind(schema *arrow.Schema) error {
 	return nil
 }
 
-// assignWindows finds the window of each row and takes late rows out of in.
+// assignWindows finds the windows of each row, which makes a row of in for each of them,
+// and takes late rows out of in.
 func (g *Operator) assignWindows(batch arrow.RecordBatch, in *rowInput) error {
 	before := g.state.streamTime
+	if window := g.spec.Window; window.hop() < window.Size {
+		rows, starts, streamTime, late, err := window.spread(g.spreadRows[:0], g.starts[:0], in.times, before, g.late[:0])
+		g.spreadRows, g.starts, g.late = rows, starts, late
+		if err != nil {
+			return namedcols.Failure(g.spec.TimeColumn, err)
+		}
+		if err := g.noteLate(batch, in.times, streamTime); err != nil {
+			return err
+		}
+		return in.keepRows(g.mem, rows)
+	}
 	starts := arrays.Resized(&g.starts, in.rows)
 	streamTime, late, err := g.spec.Window.assign(starts, in.times, before, g.late[:0])
 	g.late = late
 	if err != nil {
 		return namedcols.Failure(g.spec.TimeColumn, err)
 	}
-	g.state.streamTime = streamTime
-	g.state.late += int64(len(late))
-	if len(late) == 0 {
-		return nil
-	}
-	if g.collectLate {
-		if err := g.collect(batch, in.times, before); err != nil {
-			return err
-		}
+	if err := g.noteLate(batch, in.times, streamTime); err != nil || len(late) == 0 {
+		return err
 	}
 	onTime := make([]int32, 0, in.rows-len(late))
 	for row := range int32(in.rows) {
@@ -130,7 +137,19 @@ func (g *Operator) assignWindows(batch arrow.RecordBatch, in *rowInput) error {
 	return in.keepRows(g.mem, onTime)
 }
 
-// collect makes the batch of late rows: the rows of batch with the window that
+// noteLate counts the late rows of a batch, which moves stream time, and collects them
+// where they are wanted.
+func (g *Operator) noteLate(batch arrow.RecordBatch, times []int64, streamTime int64) error {
+	before := g.state.streamTime
+	g.state.streamTime = streamTime
+	g.state.late += int64(len(g.late))
+	if len(g.late) == 0 || !g.collectLate {
+		return nil
+	}
+	return g.collect(batch, times, before)
+}
+
+// collect makes the batch of late rows: the rows of batch with the latest window that
 // was closed, and the stream time that had closed it.
 func (g *Operator) collect(batch arrow.RecordBatch, times []int64, streamTime int64) error {
 	taken, err := arrays.GatherBatch(g.mem, batch, g.late)
@@ -144,8 +163,9 @@ func (g *Operator) collect(batch arrow.RecordBatch, times []int64, streamTime in
 		for ; row <= late; row++ {
 			streamTime = max(streamTime, times[row])
 		}
-		starts.Values = append(starts.Values, g.starts[late])
-		ends.Values = append(ends.Values, g.starts[late]+g.spec.Window.Size)
+		start, _ := g.spec.Window.startOf(times[late])
+		starts.Values = append(starts.Values, start)
+		ends.Values = append(ends.Values, start+g.spec.Window.Size)
 		streamTimes.Values = append(streamTimes.Values, streamTime)
 	}
 	var fields []arrow.Field

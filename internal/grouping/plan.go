@@ -165,7 +165,7 @@ func (in *rowInput) read(mem memory.Allocator, batch arrow.RecordBatch, plan *co
 	return nil
 }
 
-// keepRows leaves only the given rows, which are ascending.
+// keepRows leaves only the given rows, which are ascending and may repeat.
 func (in *rowInput) keepRows(mem memory.Allocator, rows []int32) error {
 	for _, columns := range [][]arrow.Array{in.keys, in.inputs} {
 		for i, arr := range columns {

@@ -22,6 +22,7 @@ import (
 // user and window.
 type groupModel struct {
 	window, grace int64
+	hop, offset   int64 // hop 0 is window
 	order         []string
 	groups        map[string][3]int64 // sum, count, time
 	starts        map[string]int64
@@ -46,21 +47,26 @@ func (m *groupModel) add(rows []modelRow) (results [3][]string) {
 	var changes []string
 	for _, row := range rows {
 		m.streamTime = max(m.streamTime, row.time)
-		start := int64(math.Floor(float64(row.time)/float64(m.window))) * m.window
-		if start+m.window+m.grace <= m.streamTime {
+		open := 0
+		for start := row.time - m.window + 1; start <= row.time; start++ {
+			if !m.isStart(start) || start+m.window+m.grace <= m.streamTime {
+				continue
+			}
+			open++
+			key := fmt.Sprintf("%s %d %d", row.user, start, start+m.window)
+			group, known := m.groups[key]
+			if !known {
+				m.order = append(m.order, key)
+				m.starts[key], group[2] = start, math.MinInt64
+			}
+			m.groups[key] = [3]int64{group[0] + row.amount, group[1] + 1, max(group[2], row.time)}
+			if !touched[key] {
+				touched[key] = true
+				changes = append(changes, key)
+			}
+		}
+		if open == 0 {
 			m.late++
-			continue
-		}
-		key := fmt.Sprintf("%s %d %d", row.user, start, start+m.window)
-		group, known := m.groups[key]
-		if !known {
-			m.order = append(m.order, key)
-			m.starts[key], group[2] = start, math.MinInt64
-		}
-		m.groups[key] = [3]int64{group[0] + row.amount, group[1] + 1, max(group[2], row.time)}
-		if !touched[key] {
-			touched[key] = true
-			changes = append(changes, key)
 		}
 	}
 	show := func(key string) string {
@@ -87,6 +93,15 @@ func (m *groupModel) add(rows []modelRow) (results [3][]string) {
 	return results
 }
 
+// isStart reports whether a window starts at a time.
+func (m *groupModel) isStart(at int64) bool {
+	hop := m.hop
+	if hop == 0 {
+		hop = m.window
+	}
+	return (at-m.offset)%hop == 0
+}
+
 func randomRows(r *rand.Rand, clock *int64) []modelRow {
 	rows := make([]modelRow, r.IntN(30))
 	for i := range rows {
@@ -109,19 +124,22 @@ func jsonRows(rows []modelRow) []string {
 }
 
 // TestGroupByAgreesWithAModel runs random batches, commits, rollbacks and
-// restores into fresh operators through every emission.
+// restores into fresh operators through every emission, with windows that tumble and
+// that hop.
 func TestGroupByAgreesWithAModel(t *testing.T) {
 	r := arrowtest.NewRand(t)
 	const window, grace = 10, 7
+	windows := []Windowing{{}, {Offset: 4}, {Hop: 5}, {Hop: 3, Offset: -4}, {Hop: 1}, {Hop: 7, Offset: 1_000_003}}
 	for _, emit := range []Emission{EmitTable, EmitChanges, EmitFinal} {
-		for range 15 {
+		for i := range 3 * len(windows) {
+			hops := windows[i%len(windows)]
 			mem := arrowtest.NewAllocator(t)
 			spec := Spec{
 				Keys: []string{"user"}, Aggregations: totals(), Emit: emit,
-				Windowed: true, Window: Windowing{Size: window, CloseAfter: grace}, Timed: true,
+				Windowed: true, Window: Windowing{Size: window, CloseAfter: grace, Hop: hops.Hop, Offset: hops.Offset}, Timed: true,
 			}.WithDefaults()
 			g := New(mem, spec)
-			model := &groupModel{window: window, grace: grace, groups: map[string][3]int64{}, starts: map[string]int64{}, streamTime: eventtime.None}
+			model := &groupModel{window: window, grace: grace, hop: hops.Hop, offset: hops.Offset, groups: map[string][3]int64{}, starts: map[string]int64{}, streamTime: eventtime.None}
 			committed, clock := model.clone(), int64(0)
 			for step := range 60 {
 				switch r.IntN(6) {
@@ -156,7 +174,7 @@ func TestGroupByAgreesWithAModel(t *testing.T) {
 					result.Release()
 					want := model.add(rows)[emit]
 					if diff := cmp.Diff(want, got, cmp.Transformer("nonNil", nonNil)); diff != "" {
-						t.Fatalf("emission %d, step %d mismatch (-want +got):\n%s", emit, step, diff)
+						t.Fatalf("emission %d, windows %+v, step %d mismatch (-want +got):\n%s", emit, hops, step, diff)
 					}
 				}
 				if g.state.late != model.late {

@@ -43,6 +43,9 @@ func (s Spec) Layout() string {
 	fmt.Fprintf(&text, "groups/%d keys=%q", snapshotVersion, s.Keys)
 	if s.Windowed {
 		fmt.Fprintf(&text, " window=%dms", s.Window.Size)
+		if hop := s.Window.hop(); hop != s.Window.Size || s.Window.Offset != 0 {
+			fmt.Fprintf(&text, " hop=%dms offset=%dms", hop, s.Window.Offset)
+		}
 	}
 	if s.Timed {
 		fmt.Fprintf(&text, " time=%q", s.TimeColumn)
@@ -196,7 +199,7 @@ func (s *groupState) finishRestore(groups int) error {
 	if s.starts != nil {
 		for group := range uint32(groups) {
 			start := s.starts.At(group)
-			if whole, ok := s.spec.Window.startOf(start); !ok || whole != start || s.starts.IsNull(&s.table.Rows, group) {
+			if !s.spec.Window.isStart(start) || s.starts.IsNull(&s.table.Rows, group) {
 				return fmt.Errorf("there is no window at %d", start)
 			}
 		}

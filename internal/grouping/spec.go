@@ -161,6 +161,12 @@ func (s Spec) About() string {
 	text := "group by " + strings.Join(s.Keys, ", ")
 	if s.Windowed {
 		text += fmt.Sprintf(" in windows of %v", time.Duration(s.Window.Size)*time.Millisecond)
+		if hop := s.Window.hop(); hop != s.Window.Size {
+			text += fmt.Sprintf(" every %v", time.Duration(hop)*time.Millisecond)
+		}
+		if s.Window.Offset != 0 {
+			text += fmt.Sprintf(" from %v", time.Duration(s.Window.Offset)*time.Millisecond)
+		}
 	}
 	for i, aggregation := range s.Aggregations {
 		text += [...]string{": ", ", "}[min(i, 1)] + fmt.Sprintf("%v(%s) as %s", aggregation.Function, aggregation.InputColumn, aggregation.OutputColumn)

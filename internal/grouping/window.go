@@ -18,10 +18,14 @@ const (
 	StreamTime  = "__stream_time"
 )
 
-// Windowing is how rows are put into tumbling windows. Windows start at
-// multiples of Size, before the epoch as well.
+// Windowing is how rows are put into windows. Windows start at multiples of Hop plus
+// Offset, before the epoch as well, and a row is in each window that holds its time.
 type Windowing struct {
 	Size int64 // milliseconds
+	// Hop is the distance of window starts, in milliseconds and at most Size; 0 stands
+	// for Size, which makes the windows tumble.
+	Hop    int64
+	Offset int64 // milliseconds
 	// CloseAfter is how far stream time gets past the end of a window before the
 	// window is closed: it is closed when stream time reaches the end plus this.
 	CloseAfter int64
@@ -40,15 +44,30 @@ func NewWindowing(size, retention time.Duration) (Windowing, error) {
 	return Windowing{Size: size.Milliseconds(), CloseAfter: retention.Milliseconds() + 1}, nil
 }
 
-// startOf returns the start of the window of a timestamp. ok is false if the
-// window reaches beyond what a timestamp can hold.
+// hop returns the distance of window starts.
+func (w Windowing) hop() int64 {
+	if w.Hop == 0 {
+		return w.Size
+	}
+	return w.Hop
+}
+
+// startOf returns the start of the latest window of a timestamp. ok is false if one of
+// its windows reaches beyond what a timestamp can hold.
 func (w Windowing) startOf(timestamp int64) (start int64, ok bool) {
-	offset := timestamp % w.Size
+	hop := w.hop()
+	offset := (timestamp%hop - w.Offset%hop) % hop
 	if offset < 0 {
-		offset += w.Size
+		offset += hop
 	}
 	start = timestamp - offset
-	return start, start <= timestamp && start <= math.MaxInt64-w.Size
+	return start, start <= timestamp && start >= math.MinInt64+(w.Size-1)/hop*hop && start <= math.MaxInt64-w.Size
+}
+
+// isStart reports whether a window starts at a time.
+func (w Windowing) isStart(at int64) bool {
+	hop := w.hop()
+	return (at%hop-w.Offset%hop)%hop == 0 && at <= math.MaxInt64-w.Size
 }
 
 // closesAt returns the stream time from which on a window is closed.
@@ -87,4 +106,28 @@ func (w Windowing) assign(starts, timestamps []int64, streamTime int64, late []i
 		starts[row] = start
 	}
 	return streamTime, late, nil
+}
+
+// spread appends to rows and starts each row once for each of its windows that is
+// open, the earliest first, and returns the stream time behind the last row. Rows are
+// judged as by assign: those whose windows are all closed are appended to late.
+func (w Windowing) spread(rows []int32, starts, timestamps []int64, streamTime int64, late []int32) ([]int32, []int64, int64, []int32, error) {
+	hop := w.hop()
+	for row, timestamp := range timestamps {
+		latest, ok := w.startOf(timestamp)
+		if !ok {
+			return rows, starts, streamTime, late, namedcols.AtRow(row, fmt.Errorf("the windows of timestamp %d are out of range", timestamp))
+		}
+		streamTime = max(streamTime, timestamp)
+		known := len(rows)
+		for start := latest - (w.Size-1-(timestamp-latest))/hop*hop; start <= latest; start += hop {
+			if !w.isClosed(start, streamTime) {
+				rows, starts = append(rows, int32(row)), append(starts, start)
+			}
+		}
+		if len(rows) == known {
+			late = append(late, int32(row))
+		}
+	}
+	return rows, starts, streamTime, late, nil
 }
