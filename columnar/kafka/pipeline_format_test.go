@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,7 @@ func avroTopology(b testing.TB, p pass) *columnar.Topology {
 // forgetPeak makes [peakMB] count from now on.
 func forgetPeak(b testing.TB) {
 	b.Helper()
+	debug.FreeOSMemory() // what the check of the pass before has used
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o200); err != nil && !os.IsNotExist(err) {
 		b.Log("the peak of memory counts from the start:", err)
 	}

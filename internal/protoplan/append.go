@@ -146,7 +146,7 @@ func (f *sourceField) appendList(dst []byte, row int) ([]byte, error) {
 	}
 	start := 0
 	if f.plan.packed {
-		dst = append(append(dst, f.plan.tag...), 0)
+		dst = append(f.plan.appendTag(dst), 0)
 		start = len(dst)
 	}
 	for at := from; at < to; at++ {
@@ -178,7 +178,7 @@ func (f *sourceField) appendMap(dst []byte, row int) ([]byte, error) {
 	}
 	from, to := f.list.extent(row)
 	for at := from; at < to; at++ {
-		dst = append(append(dst, f.plan.tag...), 0)
+		dst = append(f.plan.appendTag(dst), 0)
 		start := len(dst)
 		var err error
 		if dst, err = f.message.appendTo(dst, at); err != nil {
@@ -214,17 +214,17 @@ func (f *sourceField) appendValue(dst []byte, row int) ([]byte, error) {
 		if f.implicit && len(text) == 0 {
 			return dst, nil
 		}
-		return f.appendText(append(dst, f.plan.tag...), text)
+		return f.appendText(f.plan.appendTag(dst), text)
 	}
 	bits, err := f.number(row)
 	if err != nil || f.implicit && bits == 0 {
 		return dst, err
 	}
-	return appendNumber(append(dst, f.plan.tag...), f.value.wire, bits), nil
+	return appendNumber(f.plan.appendTag(dst), f.value.wire, bits), nil
 }
 
 func (f *sourceField) appendText(dst, text []byte) ([]byte, error) {
-	if f.value.utf8 && !utf8.Valid(text) {
+	if f.value.utf8 && !f.source.ascii && !utf8.Valid(text) {
 		return nil, valueFault("the text is not valid UTF-8")
 	}
 	if len(text) < 0x80 {
@@ -251,7 +251,7 @@ func appendNumber(dst []byte, wire protowire.Type, bits uint64) []byte {
 
 // appendMessage appends a value that is a message, with its tag.
 func (f *sourceField) appendMessage(dst []byte, row int) ([]byte, error) {
-	dst = append(dst, f.plan.tag...)
+	dst = f.plan.appendTag(dst)
 	if f.plan.end == nil {
 		dst = append(dst, 0)
 	}
@@ -292,18 +292,26 @@ func (f *sourceField) appendWrapped(dst []byte, row int) ([]byte, error) {
 }
 
 func (f *sourceField) appendTimestamp(dst []byte, row int) []byte {
-	value, _ := f.source.integer(row)
-	parts := int64(f.source.unit.Multiplier()) // nanoseconds of a unit
-	each := int64(1e9) / parts
-	seconds, rest := value/each, value%each
+	value := load[int64](&f.source, row)
+	var seconds, rest int64 // rest is in nanoseconds
+	switch f.source.unit {
+	case arrow.Second:
+		seconds = value
+	case arrow.Millisecond:
+		seconds, rest = value/1e3, value%1e3*1e6
+	case arrow.Microsecond:
+		seconds, rest = value/1e6, value%1e6*1e3
+	default:
+		seconds, rest = value/1e9, value%1e9
+	}
 	if rest < 0 {
-		seconds, rest = seconds-1, rest+each
+		seconds, rest = seconds-1, rest+1e9
 	}
 	if seconds != 0 {
 		dst = protowire.AppendVarint(append(dst, 1<<3|byte(protowire.VarintType)), uint64(seconds))
 	}
 	if rest != 0 {
-		dst = protowire.AppendVarint(append(dst, 2<<3|byte(protowire.VarintType)), uint64(rest*parts))
+		dst = protowire.AppendVarint(append(dst, 2<<3|byte(protowire.VarintType)), uint64(rest))
 	}
 	return dst
 }

@@ -140,6 +140,14 @@ func (m *messagePlan) index() {
 	}
 }
 
+// appendTag appends the tag, which is one byte for most fields.
+func (f *fieldPlan) appendTag(dst []byte) []byte {
+	if len(f.tag) == 1 {
+		return append(dst, f.tag[0])
+	}
+	return append(dst, f.tag...)
+}
+
 // setTag sets what stands around the values that are written.
 func (f *fieldPlan) setTag() {
 	f.packed = f.packed && f.cardinality == repeated && f.packable()

@@ -3,6 +3,7 @@
 package protoplan
 
 import (
+	"encoding/binary"
 	"math"
 	"unsafe"
 
@@ -20,6 +21,7 @@ type source struct {
 	raw    []byte  // values of a fixed width, from the first row on
 	flags  []byte  // of Booleans
 	data   []byte  // of texts
+	ascii  bool    // all texts are, so that they are valid UTF-8
 	short  []int32 // offsets of texts and lists
 	long   []int64
 	unit   arrow.TimeUnit // of timestamps
@@ -37,6 +39,7 @@ func newSource(arr arrow.Array) source {
 		s.flags = bufferOf(data, 1)
 	case *arrow.StringType, *arrow.BinaryType:
 		s.short, s.data = offsetsOf[int32](data), bufferOf(data, 2)
+		s.ascii = isASCII(s.data[s.short[0]:s.short[data.Len()]])
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
 		s.long, s.data = offsetsOf[int64](data), bufferOf(data, 2)
 	case *arrow.ListType, *arrow.MapType:
@@ -50,6 +53,18 @@ func newSource(arr arrow.Array) source {
 		s.raw = fixedOf(data, dt.BitWidth()/8)
 	}
 	return s
+}
+
+// isASCII reports whether all bytes are ASCII.
+func isASCII(v []byte) bool {
+	var all uint64
+	for ; len(v) >= 8; v = v[8:] {
+		all |= binary.NativeEndian.Uint64(v)
+	}
+	for _, c := range v {
+		all |= uint64(c)
+	}
+	return all&0x8080808080808080 == 0
 }
 
 func bufferOf(data arrow.ArrayData, i int) []byte {
