@@ -142,6 +142,10 @@ pauses: build/withkafka ## Stop members past each time-out on a real broker, and
 closed-cuts: build/withkafka ## See that every cut closes on a real broker, a minute for each rate of records and number of members
 	exec build/withkafka go test -count=1 -timeout 1h -tags integration -run '^TestOnRealCluster$$/^every_cut' -v ./columnar/kafka -cuts.time 1m
 
+.PHONY: take-overs
+take-overs: build/withkafka ## Kill 40 leaders on a real broker, and see that the next one leads in time
+	exec build/withkafka go test -count=1 -timeout 1h -tags integration -run '^TestStandbysTakeOverFromKilledProcessesOnKafka$$' -v ./coordination -kills 20
+
 .PHONY: bench-kafka
 bench-kafka: build/withkafka ## Run the pipeline benchmarks on a real broker: BENCH_EVENTS=2000000 BENCH_KAFKA=AvroPipeline
 	exec build/withkafka go test -run '^$$' -bench '$(BENCH_KAFKA)' -benchtime 1x -count $(COUNT) -timeout 2h ./columnar/kafka

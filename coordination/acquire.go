@@ -158,7 +158,6 @@ func (e *elector) place(ctx context.Context, c *candidate) error {
 	return nil
 }
 
-// errNotDue ends a mint that is not due any more.
 var errNotDue = errors.New("the role changed before the mint")
 
 // confirm looks at the role again before a mint. It returns errNotDue when

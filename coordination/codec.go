@@ -102,10 +102,7 @@ func DecodeKey(data []byte) (Key, error) {
 }
 
 // DecodeRegistration decodes the value of a registration record. It returns a
-// [*FormatError] for a truncated buffer, for trailing bytes, for an unknown
-// version, for a negative string length, for a string that is not valid
-// UTF-8, and for a member id that its constructor rejects. DecodeRegistration
-// does not keep data.
+// [*FormatError] for what [DecodeKey] refuses in a key, and does not keep data.
 func DecodeRegistration(data []byte) (Registration, error) {
 	r := recordReader{rest: data}
 	r.version()
@@ -119,11 +116,9 @@ func DecodeRegistration(data []byte) (Registration, error) {
 	return Registration{Member: MemberID{name: member}, RegisteredAt: registeredAt}, nil
 }
 
-// DecodeLease decodes the value of a lease record. It returns a
-// [*FormatError] for a truncated buffer, for trailing bytes, for an unknown
-// version, for a negative string length, for a string that is not valid
-// UTF-8, for a member id that its constructor rejects, and for a negative
-// producer id or producer epoch. DecodeLease does not keep data.
+// DecodeLease decodes the value of a lease record. It returns a [*FormatError]
+// for what [DecodeKey] refuses in a key and for a negative producer id or epoch,
+// and does not keep data.
 func DecodeLease(data []byte) (Lease, error) {
 	r := recordReader{rest: data}
 	r.version()

@@ -24,7 +24,7 @@ type memoryStore struct {
 
 func (s *memoryStore) Load(context.Context) (coordination.Credential, bool, error) {
 	if s.fail != nil || len(s.stored) == 0 {
-		return coordination.Credential{}, false, s.fail
+		return coordination.Credential{Token: coordination.NoEpoch, Sequence: -1}, false, s.fail // of no meaning
 	}
 	return s.stored[len(s.stored)-1], true, nil
 }
@@ -80,6 +80,19 @@ func TestDeviceAdmitsLaterLeadershipsOnly(t *testing.T) {
 	want := []coordination.Credential{credential(t, 10, 7, 3), credential(t, 20, 7, 4), credential(t, 30, 2, 0)}
 	if diff := cmp.Diff(want, store.stored, equateValues); diff != "" {
 		t.Errorf("stored credentials mismatch (-want +got):\n%s", diff)
+	}
+}
+
+// The first command is of a later leadership than none, whatever its numbers.
+func TestDeviceRecordsTheFirstCredential(t *testing.T) {
+	for _, first := range []coordination.Credential{credential(t, 0, 0, 0), credential(t, 0, 7, 3), credential(t, 5, 0, 0)} {
+		store := new(memoryStore)
+		if err := deviceGuard(t, store).Admit(t.Context(), first); err != nil {
+			t.Errorf("credential %s: %v", first, err)
+		}
+		if diff := cmp.Diff([]coordination.Credential{first}, store.stored, equateValues); diff != "" {
+			t.Errorf("stored credentials mismatch (-want +got):\n%s", diff)
+		}
 	}
 }
 

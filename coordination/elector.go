@@ -70,7 +70,6 @@ func newElector(transport Transport, role Role, member MemberID, options []Optio
 	}, nil
 }
 
-// failed names what went wrong for whom.
 func (e *elector) failed(what string, err error) error {
 	return fmt.Errorf("coordination: role %q, member %q: %s: %w", e.role, e.member, what, err)
 }
@@ -84,13 +83,11 @@ func cancelled(ctx context.Context, err error) error {
 	return err
 }
 
-// report tells the observers about one call to the transport.
 func (e *elector) report(began moment, event CallEvent) {
 	event.Role, event.Member, event.Duration = e.role, e.member, e.now().since(began)
 	e.observers.called(event)
 }
 
-// read reads and folds the partition.
 func (e *elector) read(ctx context.Context) (reading, error) {
 	r := reading{began: e.now()}
 	records, complete, err := readCommitted(ctx, e.transport, e.at)
@@ -124,13 +121,11 @@ func recordBytes(records []StateRecord) int {
 	return total
 }
 
-// register appends a registration of the member.
 func (e *elector) register(ctx context.Context) error {
 	value := EncodeRegistration(Registration{Member: e.member, RegisteredAt: e.now().wall})
 	return e.append(ctx, OperationRegister, e.member, value)
 }
 
-// deregister appends the tombstone of a registration.
 func (e *elector) deregister(ctx context.Context, member MemberID) error {
 	return e.append(ctx, OperationDeregister, member, nil)
 }
@@ -189,7 +184,6 @@ func (e *elector) mint(ctx context.Context, c *candidate) (FencingToken, error) 
 	return token, nil
 }
 
-// describe asks the coordinator for the token of the role.
 func (e *elector) describe(ctx context.Context) (FencingToken, bool, error) {
 	began := e.now()
 	token, held, err := e.transport.DescribeEpoch(ctx, e.role)
@@ -203,12 +197,10 @@ func (e *elector) describe(ctx context.Context) (FencingToken, bool, error) {
 	return token, held, nil
 }
 
-// writeLease writes a lease record and returns its offset, or -1.
 func (e *elector) writeLease(ctx context.Context, lease Lease) (int64, error) {
 	return e.putLease(ctx, OperationWriteLease, lease.Token, EncodeLease(lease))
 }
 
-// clearLease writes the tombstone of the lease.
 func (e *elector) clearLease(ctx context.Context, token FencingToken) error {
 	_, err := e.putLease(ctx, OperationClearLease, token, nil)
 	return err
@@ -252,7 +244,6 @@ func (e *elector) superseded(minted FencingToken) <-chan struct{} {
 	return e.terms.Superseded(e.role, minted)
 }
 
-// isOver reports whether a channel that says so is closed.
 func isOver(over <-chan struct{}) bool {
 	select {
 	case <-over:
@@ -266,7 +257,6 @@ func (e *elector) logs() *slog.Logger {
 	return e.logger.With(logRole, e.role.name, logMember, e.member.name)
 }
 
-// withLifetime ends a context with the lifetime of the leadership.
 func (e *elector) withLifetime(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	select {

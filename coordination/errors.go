@@ -59,7 +59,6 @@ var ErrCredentialConflict = errors.New("the credential contradicts the recorded 
 // member, a value that its constructor did not build.
 var ErrInvalidArgument = errors.New("invalid argument")
 
-// argumentError says which argument of a call is missing.
 type argumentError string
 
 const (
@@ -113,18 +112,14 @@ func (e *FormatError) Unwrap() error { return e.fault }
 // TopicConfigError reports a coordination topic that exists with other
 // settings than coordination needs.
 type TopicConfigError struct {
-	// Topic is the topic.
 	Topic string
 
 	// Setting is the name of the setting, such as "cleanup.policy" or
 	// "partitions".
 	Setting string
 
-	// Have is the value of the topic.
-	Have string
-
-	// Want is the value that coordination needs.
-	Want string
+	Have string // the value of the topic
+	Want string // the value that coordination needs
 }
 
 // Error names the topic, the setting and both values.
@@ -136,7 +131,6 @@ func (e *TopicConfigError) Error() string {
 // first.
 func (e *TopicConfigError) Retriable() bool { return false }
 
-// settingPartitions names the partition count in a [TopicConfigError].
 const settingPartitions = "partitions"
 
 // OutcomeUnknownError reports a guarded write that the cluster may or may not
@@ -147,14 +141,9 @@ const settingPartitions = "partitions"
 // The caller finds out by reading the topic with read-committed isolation up
 // to a stable offset at or above the end offset of the partition.
 type OutcomeUnknownError struct {
-	// Role is the role that the write was guarded by.
-	Role Role
-
-	// Token is the token that the write was sent under.
-	Token FencingToken
-
-	// Err is the failure that left the outcome open.
-	Err error
+	Role  Role         // the role that the write was guarded by
+	Token FencingToken // the token that the write was sent under
+	Err   error        // the failure that left the outcome open
 }
 
 // Error names the role, the token and the failure.
@@ -172,11 +161,8 @@ func (e *OutcomeUnknownError) Unwrap() error { return e.Err }
 // the device accepted a command of a later leadership before. It matches
 // [ErrFenced].
 type StaleCredentialError struct {
-	// Presented is the credential of the refused command.
-	Presented Credential
-
-	// Recorded is the highest credential that the device accepted.
-	Recorded Credential
+	Presented Credential // the credential of the refused command
+	Recorded  Credential // the highest credential that the device accepted
 }
 
 // Error names both credentials.

@@ -45,8 +45,7 @@ func (a Action) String() string {
 
 // Decision is what one member does about a role. [Evaluate] returns one.
 type Decision struct {
-	// Action is the step that the member takes.
-	Action Action
+	Action Action // the step that the member takes
 
 	// WaitUntil is the instant of the next evaluation, in milliseconds since
 	// the Unix epoch. It carries a value for [ActionWait] only.

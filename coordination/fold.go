@@ -10,8 +10,7 @@ import (
 
 // RosterEntry is one member of the roster of a role.
 type RosterEntry struct {
-	// Member is the member that registered.
-	Member MemberID
+	Member MemberID // the member that registered
 
 	// Offset is the offset of the registration record of the member in the
 	// partition of the role. It is the join sequence of the member, because
@@ -30,8 +29,7 @@ type RoleState struct {
 	// offset order.
 	Roster []RosterEntry
 
-	// Lease is the lease of the role, and nil when no member holds it.
-	Lease *Lease
+	Lease *Lease // the lease of the role, and nil when no member holds it
 }
 
 // Entry returns the roster entry of a member, and it reports whether the
@@ -94,7 +92,6 @@ type registrationSlot struct {
 	removed bool
 }
 
-// leaseSlot is the newest lease record of the role.
 type leaseSlot struct {
 	seen   bool
 	offset int64

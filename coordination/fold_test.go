@@ -174,6 +174,7 @@ func TestFoldReportsMalformedRecords(t *testing.T) {
 		{badKey, "key", "coordination: record at offset 7: malformed key: truncated in the version: 2 bytes needed, 0 left ()"},
 		{badRegistration, "registration value", "coordination: record at offset 8: malformed registration value: unsupported record version 7 (00070000)"},
 		{badLease, "lease value", "trailing bytes: 1 after the last field"},
+		{badLease, "lease value", "..., 37 bytes)"},
 	}
 	for _, c := range cases {
 		state, err := coordination.BuildRoleState(r.role, []coordination.StateRecord{r.registration("node-2", 1, 0), c.record})

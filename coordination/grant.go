@@ -34,7 +34,6 @@ func (g *grant) untilExpiry(now moment) time.Duration {
 	return min(g.timing.RemainingAt(now.wall), g.left(now))
 }
 
-// left returns what is left of the lease on the monotonic clock.
 func (g *grant) left(now moment) time.Duration {
 	return max(0, wholeMillis(g.timing.config.duration)-now.since(g.taken))
 }

@@ -48,9 +48,9 @@ func (l *Leadership) Guard() (*GuardedWriter, error) {
 // transaction.
 //
 // Write takes three quarters of the renew interval at most, and half of what
-// remains of the lease when a renewal is due, so that topics that do not answer
-// never cost the leadership; a context that ends earlier bounds it further. The
-// bound counts from the turn. A renewal waits behind one write at most, however
+// remains of the lease when a renewal is due, so that a topic that does not
+// answer leaves the renewals their turn; a context that ends earlier bounds it
+// further. The bound counts from the turn. A renewal waits behind one write at most, however
 // many goroutines write.
 func (w *GuardedWriter) Write(ctx context.Context, records ...GuardedRecord) error {
 	if err := checkContext(ctx); err != nil {

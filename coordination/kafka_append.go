@@ -10,10 +10,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Append writes a record outside a transaction, acknowledged by all in-sync
-// replicas; see [Registrar]. An empty value is written as null. It takes no
-// producer id: a record whose answer is lost is sent again, and may be in the
-// log twice, which is the same to a reader of the newest record of each key.
+// Append implements [Registrar]. It takes no producer id: a record whose answer is
+// lost is sent again, and may be in the log twice, which is the same to a reader
+// of the newest record of each key.
 //
 // When ctx ends while the record is on its way, the error matches
 // [ErrOutcomeUnknown] and the error of ctx: the record may still arrive, and a

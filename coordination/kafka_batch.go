@@ -41,8 +41,7 @@ type kafkaBatch struct {
 	// whether it was appended.
 	unknown bool
 
-	// discard says that the records must never become visible.
-	discard bool
+	discard bool // the records must never become visible
 }
 
 // seal encodes the batch under a producer and a sequence number. Under NoEpoch
@@ -95,7 +94,6 @@ func appendRecord(to []byte, record GuardedRecord, offsetDelta int32, timeDelta 
 	return append(to, body...)
 }
 
-// size returns about how many bytes the batch takes.
 func (b *kafkaBatch) size() int {
 	if b.bytes != nil {
 		return len(b.bytes)
@@ -107,12 +105,10 @@ func (b *kafkaBatch) size() int {
 	return size
 }
 
-// after returns the sequence number that follows the batch.
 func (b *kafkaBatch) after(sequence int32) int32 {
 	return int32((int64(sequence) + int64(b.count)) & math.MaxInt32)
 }
 
-// newBatch returns a batch that has no sequence number yet.
 func newBatch(at TopicPartition, records ...GuardedRecord) *kafkaBatch {
 	return &kafkaBatch{at: at, records: records, count: len(records), offset: -1}
 }

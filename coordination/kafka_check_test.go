@@ -180,6 +180,9 @@ func newCluster(t *testing.T, shared bool) {
 	s := virtualStage(t)
 	topic, r := s.compacted(t, 1), role(t, "controller")
 	fault := s.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.InitProducerID}, Err: kerr.CoordinatorLoadInProgress, Count: -1, TopLevel: true})
+	if shared { // the first lease takes its time, in which the others are to wait
+		s.fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AddPartitionsToTxn}, Err: kerr.ConcurrentTransactions, Count: 4})
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	var leaders []string

@@ -30,12 +30,9 @@ func (s epochState) completed() bool {
 	return false
 }
 
-// DescribeEpoch asks the transaction coordinator for the token of the role. It
-// reports [NoEpoch] and false for a role that no member has taken, and for one
-// whose id the coordinator forgot: transactional ids expire when they are idle
-// for transactional.id.expiration.ms, seven days by default.
-//
-// It ends within ten seconds, also when the context lasts longer.
+// DescribeEpoch implements [Coordinator]. Coordinators forget ids that are idle
+// for transactional.id.expiration.ms, seven days by default. The call ends within
+// ten seconds, also when the context lasts longer.
 func (t *KafkaTransport) DescribeEpoch(ctx context.Context, role Role) (FencingToken, bool, error) {
 	if role == (Role{}) {
 		return NoEpoch, false, errZeroRole
@@ -74,7 +71,6 @@ func describedState(answer *kmsg.DescribeTransactionsResponse) (epochState, int1
 	return state, 0
 }
 
-// describe asks the coordinator about a role.
 func (t *KafkaTransport) describe(ctx context.Context, role Role) (epochState, error) {
 	state := epochState{pair: NoEpoch}
 	request := request{

@@ -20,14 +20,9 @@ import (
 // holds the answer of the broker, and the error of the context when that ended
 // first.
 type KafkaError struct {
-	// Operation names the request, such as "InitProducerId".
-	Operation string
-
-	// Subject names what the request was about, such as `role "controller"`.
-	Subject string
-
-	// Err is the cause.
-	Err error
+	Operation string // the request, such as "InitProducerId"
+	Subject   string // what the request was about, such as `role "controller"`
+	Err       error
 
 	transient bool
 }
@@ -55,8 +50,7 @@ type AuthorizationError struct {
 	// control lists, such as "WRITE". It is empty for a login that failed.
 	Permission string
 
-	// Err is the answer of the broker.
-	Err error
+	Err error // the answer of the broker
 }
 
 // Error names the resource and the permission.
@@ -76,14 +70,9 @@ func (e *AuthorizationError) Retriable() bool { return false }
 // TopicError reports a topic or a partition that does not exist or cannot be
 // used.
 type TopicError struct {
-	// Topic is the topic.
-	Topic string
-
-	// Partition is the partition, or -1 for the topic as a whole.
-	Partition int
-
-	// Err is the cause.
-	Err error
+	Topic     string
+	Partition int // the partition, or -1 for the topic as a whole
+	Err       error
 }
 
 // Error names the topic, the partition and the cause.
@@ -103,15 +92,13 @@ func (e *TopicError) Retriable() bool { return kerr.IsRetriable(e.Err) }
 // TransactionTimeoutError reports a lease that is longer than the brokers let
 // a transaction stay open.
 type TransactionTimeoutError struct {
-	// Requested is the transaction timeout that the lease asks for.
-	Requested time.Duration
+	Requested time.Duration // the transaction timeout that the lease asks for
 
 	// Allowed is the longest timeout that the brokers accept, their setting
 	// transaction.max.timeout.ms. It is zero when they do not tell.
 	Allowed time.Duration
 
-	// Err is the answer of the broker.
-	Err error
+	Err error // the answer of the broker
 }
 
 // Error names the requested and the allowed timeout.
@@ -139,8 +126,7 @@ type transientError struct {
 	// that a few attempts are enough.
 	doubtful bool
 
-	// missing says that the brokers do not know the topic.
-	missing bool
+	missing bool // the brokers do not know the topic
 
 	// spent says that the attempt may have used something up, so that the
 	// next one is not made in haste.
@@ -182,6 +168,15 @@ func reactTo(code int16) reaction {
 		return reactRetry
 	}
 	return reactRefuse
+}
+
+// codeOf returns the code of an answer that a client turned into an error.
+func codeOf(err error) int16 {
+	var answer *kerr.Error
+	if errors.As(err, &answer) {
+		return answer.Code
+	}
+	return 0
 }
 
 // mayHaveHappened reports whether a request that got this answer may have

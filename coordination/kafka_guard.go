@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -17,9 +20,11 @@ import (
 //
 // Records of one partition keep their order and go out in one batch, whose size
 // the brokers bound by message.max.bytes; a longer one is a [*TopicError] with
-// MESSAGE_TOO_LARGE. When a batch cannot be written, the transaction is aborted and nothing becomes visible. When ctx
-// ends before that is known to have happened, the transport goes on in the
-// background, for the duration of the lease at most.
+// MESSAGE_TOO_LARGE. A partition with fewer replicas in sync than its topic wants
+// is refused before the transaction begins. When a batch cannot be written, the
+// transaction is aborted and nothing becomes visible. When ctx ends before that is
+// known to have happened, the transport goes on in the background, for the
+// duration of the lease at most.
 //
 // After a commit that had to be asked for twice, the first request may still
 // arrive, and would commit what a later transaction has written by then. While
@@ -101,16 +106,40 @@ func (x *transaction) fits() error {
 	return nil
 }
 
-// locate checks that every partition exists before anything is written.
+// locate checks that every partition exists and takes records, before the
+// transaction begins.
 func (x *transaction) locate(ctx context.Context) error {
 	for _, at := range x.partitions() {
-		err := x.persist(ctx, x.request("Metadata"), func(ctx context.Context) error {
-			_, _, err := x.leader(ctx, at)
-			return err
-		})
+		err := x.persist(ctx, x.request("Metadata"), func(ctx context.Context) error { return x.takesRecords(ctx, at) })
 		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// inSyncMemory is how old the knowledge may be that a partition takes records.
+const inSyncMemory = time.Second
+
+// takesRecords refuses a partition that has fewer replicas in sync than its topic
+// wants. A transaction is over when each of its partitions has taken a marker, and
+// until then the coordinator lets the role neither renew its lease nor be taken.
+func (t *KafkaTransport) takesRecords(ctx context.Context, at TopicPartition) error {
+	route, partition, err := t.leader(ctx, at)
+	if err == nil && time.Since(route.asked) > inSyncMemory {
+		t.forgetTopic(at.Topic)
+		_, partition, err = t.leader(ctx, at)
+	}
+	if err != nil || partition.inSync >= partition.replicas {
+		return err
+	}
+	found, err := kadm.NewClient(t.clients.plain).DescribeTopicConfigs(ctx, at.Topic)
+	if err != nil || len(found) == 0 {
+		return nil // the brokers do not tell
+	}
+	if want, _ := strconv.Atoi(settingsOf(found[0])[settingInSync]); partition.inSync < want {
+		t.forgetTopic(at.Topic)
+		return &transientError{err: &TopicError{Topic: at.Topic, Partition: at.Partition, Err: kerr.NotEnoughReplicas}}
 	}
 	return nil
 }

@@ -111,6 +111,74 @@ func TestTopicIsCreatedAnewOnKafka(t *testing.T) {
 	}
 }
 
+// A topic grows under a holder and a standby. The holder goes on, and nobody else
+// takes the role, whether it counts as before or anew.
+func TestTopicThatGrowsDeposesNobodyOnKafka(t *testing.T) {
+	t.Parallel()
+	s := sharedStage(t)
+	const before, after = 6, 12
+	topic, r := s.compacted(t, before), role(t, unique("role"))
+	for {
+		old, err := coordination.RolePartition(r, before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now, err := coordination.RolePartition(r, after); err != nil || now != old {
+			break
+		}
+		r = role(t, unique("role"))
+	}
+	s.ready(t, r)
+	compete := func(name string, partitions int) (*coordination.Leadership, error) {
+		return coordination.AcquireLeadership(within(t, patience), s.transport(t, standardConfig(t)), r, member(t, name),
+			coordination.WithTopic(topic), coordination.WithPartitions(partitions), coordination.WithPollInterval(100*time.Millisecond))
+	}
+	l, err := compete("node-1", before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, l)
+	waited := make(chan error, 1)
+	go func() {
+		_, err := compete("node-2", before)
+		waited <- err
+	}()
+	s.grow(t, topic, after)
+	for known := 0; known != after; { // brokers learn of it after they answered
+		topics, err := kadm.NewClient(s.client(t)).ListTopics(within(t, patience), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known = len(topics[topic].Partitions)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		var config *coordination.TopicConfigError
+		if !errors.As(err, &config) || config.Setting != "partitions" || config.Have != "12" {
+			t.Errorf("%s: %v, want its count of partitions refused", what, err)
+		}
+	}
+	_, err = compete("node-3", after)
+	refused("a member that counts anew", err)
+	_, err = compete("node-4", before)
+	refused("a member that counts as before", err)
+	if err := l.Renew(within(t, patience)); err != nil {
+		t.Errorf("renewal in the topic that grew: %v", err)
+	}
+	if got := s.describe(t, r); got != l.Token() {
+		t.Errorf("the coordinator holds %s, want %s of the holder", got, l.Token())
+	}
+	if err := l.Resign(within(t, patience)); err != nil {
+		t.Error(err)
+	}
+	refused("the standby after the resignation", <-waited)
+	_, err = compete("node-5", after)
+	refused("a member that counts anew, without a holder", err)
+	if got := s.describe(t, r); got != l.MintedToken() {
+		t.Errorf("the coordinator holds %s, want %s of the only mint", got, l.MintedToken())
+	}
+}
+
 // lastEpochs is how many mints use up the epochs of a producer id.
 const lastEpochs = 32766
 

@@ -7,20 +7,12 @@ import (
 	"errors"
 )
 
-// WriteLease writes one record under the token in a transaction of the role
-// and commits it; see [LeaseWriter]. It takes three round trips: one adds the
+// WriteLease implements [LeaseWriter] in three round trips: one adds the
 // partition, and there the coordinator checks the epoch, one produces and one
 // commits. The first write of a token takes one more, to find out the
-// [KafkaTransport.Mode].
-//
-// Where the epoch moves with every write, any token that the leadership had
-// since its mint is accepted.
-//
-// It matches [ErrFenced] when the broker rejects the token, and for a token
-// that this transport minted and saw superseded. A token that the transport
-// did not mint is another error. When ctx ends, the transaction may be open,
-// committed or on its way; the next write under the token goes on from there,
-// and the last record wins.
+// [KafkaTransport.Mode]. Any token that the leadership had since its mint is
+// accepted. When ctx ends, the transaction may be open, committed or on its way;
+// the next write under the token goes on from there, and the last record wins.
 func (t *KafkaTransport) WriteLease(ctx context.Context, partition TopicPartition, token FencingToken, key, value []byte) error {
 	_, err := t.WriteLeaseAt(ctx, partition, token, key, value)
 	return err

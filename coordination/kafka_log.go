@@ -28,9 +28,6 @@ func (l *kafkaLogs) of(at TopicPartition) *partitionLog {
 	log := l.logs[at]
 	if log == nil {
 		log = &partitionLog{turn: make(chan struct{}, 1), end: -1, stuck: -1}
-		if l.logs == nil {
-			l.logs = make(map[TopicPartition]*partitionLog)
-		}
 		l.logs[at] = log
 	}
 	return log

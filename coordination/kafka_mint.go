@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -14,10 +15,8 @@ import (
 // settingMaxTimeout is the broker setting that bounds transaction timeouts.
 const settingMaxTimeout = "transaction.max.timeout.ms"
 
-// AcquireEpoch mints a new epoch for the role: it calls InitProducerId for the
-// transactional id that is the role's name, with the duration of the lease as
-// transaction timeout. The epoch before it is fenced from then on. No client is
-// made for it.
+// AcquireEpoch implements [Coordinator], with the duration of the lease as
+// transaction timeout.
 //
 // It waits while the coordinator aborts a transaction of the last holder, and
 // through outages, until ctx ends. A request whose answer is lost is sent
@@ -41,12 +40,11 @@ func (t *KafkaTransport) AcquireEpoch(ctx context.Context, role Role) (FencingTo
 	return t.AcquireEpochWhile(ctx, role, nil)
 }
 
-// AcquireEpochWhile is [KafkaTransport.AcquireEpoch] for as long as still
-// agrees; see [TermTransport]. It asks once the turn has come, the
-// coordinator is known and the connection to it is open, so that the request
-// follows at once. Behind another mint over the same transport it first waits,
-// for a second at most, until that one's first record is committed, so that
-// still can see it. A nil still agrees to every request.
+// AcquireEpochWhile implements [TermTransport]. It asks still once the turn has
+// come, the coordinator is known and the connection to it is open, so that the
+// request follows at once. Behind another mint over the same transport it first
+// waits, for a second at most, until that one's first record is committed, so
+// that still can see it. A nil still agrees to every request.
 func (t *KafkaTransport) AcquireEpochWhile(ctx context.Context, role Role, still func(ctx context.Context) error) (FencingToken, error) {
 	if role == (Role{}) {
 		return NoEpoch, errZeroRole
@@ -172,32 +170,18 @@ func transactionTimeout(lease LeaseConfig) time.Duration {
 	return min(untilMillis(0, extentMillis(lease.duration)), maxTransactionTimeout)
 }
 
-// allowedTimeout asks the brokers for the longest transaction timeout they
-// accept. It returns zero when they do not tell.
+// allowedTimeout asks a broker for the longest transaction timeout that it
+// accepts. It returns zero when the broker does not tell.
 func (t *KafkaTransport) allowedTimeout(ctx context.Context) time.Duration {
-	ask := kmsg.NewPtrMetadataRequest()
-	ask.Topics = []kmsg.MetadataRequestTopic{}
-	cluster, err := ask.RequestWith(ctx, t.clients.plain)
+	admin := kadm.NewClient(t.clients.plain)
+	cluster, err := admin.BrokerMetadata(ctx)
 	if err != nil || len(cluster.Brokers) == 0 {
 		return 0
 	}
-	resource := kmsg.NewDescribeConfigsRequestResource()
-	resource.ResourceType = kmsg.ConfigResourceTypeBroker
-	resource.ResourceName = strconv.Itoa(int(cluster.Brokers[0].NodeID))
-	resource.ConfigNames = []string{settingMaxTimeout}
-	describe := kmsg.NewPtrDescribeConfigsRequest()
-	describe.Resources = append(describe.Resources, resource)
-	answer, err := describe.RequestWith(ctx, t.clients.plain)
-	if err != nil {
+	found, err := admin.DescribeBrokerConfigs(ctx, cluster.Brokers[0].NodeID)
+	if err != nil || len(found) == 0 {
 		return 0
 	}
-	for _, resource := range answer.Resources {
-		for _, config := range resource.Configs {
-			if config.Name == settingMaxTimeout && config.Value != nil {
-				millis, _ := strconv.ParseInt(*config.Value, 10, 64)
-				return untilMillis(0, millis)
-			}
-		}
-	}
-	return 0
+	millis, _ := strconv.ParseInt(settingsOf(found[0])[settingMaxTimeout], 10, 64)
+	return untilMillis(0, millis)
 }

@@ -47,8 +47,7 @@ type KafkaOptions struct {
 	// policy is an error.
 	TopicSettings map[string]string
 
-	// Hooks are told what the transport does.
-	Hooks KafkaHooks
+	Hooks KafkaHooks // told what the transport does
 
 	// Logger receives warnings about the cluster and about what is retried.
 	// Nil discards them.

@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -44,6 +46,106 @@ func TestKafkaTransportOnTheTransactionProtocolBeforeKafka4(t *testing.T) {
 	runSuite(t, s)
 	t.Run("a transaction that outlasts the lease ends the term", func(t *testing.T) { outlast(t, s) })
 	t.Run("another member mints in silence", func(t *testing.T) { silentRival(t, s) })
+	t.Run("a guarded topic without enough replicas", func(t *testing.T) { withoutReplicas(t, s) })
+}
+
+// withoutReplicas gives a leader a topic whose second replica is on a broker that
+// is registered and down, so that the topic takes no records. The guarded writes
+// fail in time for the renewals, nothing of them becomes visible, and the
+// leadership goes on.
+func withoutReplicas(t *testing.T, s *stage) {
+	const absent = 2
+	s.register(t, absent)
+	topic, commands, r := s.compacted(t, 1), unique("commands"), role(t, unique("role"))
+	create, setting := kmsg.NewPtrCreateTopicsRequest(), kmsg.NewCreateTopicsRequestTopicConfig()
+	setting.Name, setting.Value = "min.insync.replicas", kadm.StringPtr("2")
+	asked := kmsg.NewCreateTopicsRequestTopic()
+	asked.Topic, asked.NumPartitions, asked.ReplicationFactor = commands, -1, -1
+	asked.Configs = append(asked.Configs, setting)
+	asked.ReplicaAssignment = append(asked.ReplicaAssignment, kmsg.CreateTopicsRequestTopicReplicaAssignment{Replicas: []int32{1, absent}})
+	create.Topics = append(create.Topics, asked)
+	created, err := create.RequestWith(within(t, patience), s.client(t))
+	if err == nil {
+		err = kerr.ErrorForCode(created.Topics[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("create a topic with a replica that is down: %v", err)
+	}
+	l := acquire(t, s.transport(t, leaseConfig(t, time.Minute, 2*time.Second, time.Second)), r, "node-1", topic)
+	guard, err := l.Guard()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := func(value string) coordination.GuardedRecord {
+		return coordination.GuardedRecord{Topic: commands, Value: []byte(value)}
+	}
+	for range 2 {
+		granted := l.Lease().GrantedAt
+		err := guard.Write(within(t, patience), command("never"))
+		var failed *coordination.KafkaError
+		if !errors.Is(err, kerr.NotEnoughReplicas) || errors.Is(err, coordination.ErrOutcomeUnknown) || !errors.As(err, &failed) || !failed.Retriable() {
+			t.Errorf("write: %v, want a retriable NOT_ENOUGH_REPLICAS and no doubt about the outcome", err)
+		}
+		if err := l.Renew(within(t, patience)); err != nil || l.Lease().GrantedAt <= granted {
+			t.Errorf("renewal after the write: %v, granted at %d after %d", err, l.Lease().GrantedAt, granted)
+		}
+	}
+	one := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: setting.Name, Value: kadm.StringPtr("1")}}
+	if _, err := kadm.NewClient(s.client(t)).AlterTopicConfigs(within(t, patience), one, commands); err != nil {
+		t.Fatal(err)
+	}
+	for err = errors.New("not written"); err != nil; { // brokers learn of it after they answered
+		if err = guard.Write(within(t, patience), command("after")); err != nil && !errors.Is(err, kerr.NotEnoughReplicas) {
+			t.Fatal(err)
+		}
+	}
+	if got := s.visible(t, commands, 0); !slices.Equal(got, []string{"after"}) {
+		t.Errorf("visible: %q, want the write after the topic was mended alone", got)
+	}
+	if got := s.describe(t, r); got != l.MintedToken() || l.Err() != nil {
+		t.Errorf("the coordinator holds %s, want %s; the leadership: %v", got, l.MintedToken(), l.Err())
+	}
+}
+
+// register makes a broker known to the controller that never comes up.
+func (s *stage) register(t *testing.T, id int32) {
+	t.Helper()
+	ctx := within(t, patience)
+	quorum := kmsg.NewPtrDescribeQuorumRequest()
+	quorum.Topics = []kmsg.DescribeQuorumRequestTopic{{Topic: "__cluster_metadata", Partitions: []kmsg.DescribeQuorumRequestTopicPartition{{}}}}
+	voters, err := quorum.RequestWith(ctx, s.client(t))
+	if err != nil || len(voters.Nodes) == 0 || len(voters.Nodes[0].Listeners) == 0 {
+		t.Fatalf("no controller: %v, %+v", err, voters)
+	}
+	at := voters.Nodes[0].Listeners[0]
+	client := s.client(t, kgo.SeedBrokers(net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port)))))
+	controller := client.SeedBrokers()[0]
+	features := kmsg.NewPtrApiVersionsRequest()
+	features.ClientSoftwareName, features.ClientSoftwareVersion = "test", "1"
+	versions, err := features.RequestWith(ctx, controller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := kadm.NewClient(s.client(t)).BrokerMetadata(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := kmsg.NewPtrBrokerRegistrationRequest()
+	ask.BrokerID, ask.ClusterID, ask.IncarnationID, ask.PreviousBrokerEpoch = id, cluster.Cluster, [16]byte{1}, -1
+	ask.Listeners = []kmsg.BrokerRegistrationRequestListener{{Name: "PLAINTEXT", Host: "localhost", Port: 1}}
+	ask.LogDirs = [][16]byte{{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}}
+	for _, feature := range versions.SupportedFeatures {
+		ask.Features = append(ask.Features, kmsg.BrokerRegistrationRequestFeature{
+			Name: feature.Name, MinSupportedVersion: feature.MinVersion, MaxSupportedVersion: feature.MaxVersion,
+		})
+	}
+	answer, err := ask.RequestWith(ctx, controller)
+	if err == nil {
+		err = kerr.ErrorForCode(answer.ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("register broker %d: %v", id, err)
+	}
 }
 
 // private are the tests that need a broker of their own.

@@ -214,7 +214,7 @@ func (s *stage) lastDeadline(t *testing.T, topic string, r coordination.Role, mi
 		if err != nil {
 			t.Fatal(err)
 		}
-		if key != coordination.LeaseKey(r) {
+		if key != coordination.LeaseKey(r) || coordination.IsTombstone(record.Value) {
 			continue
 		}
 		lease, err := coordination.DecodeLease(record.Value)

@@ -39,10 +39,9 @@ var errOutOfRange = errors.New("the offset is out of range")
 // there.
 var errBehind = errors.New("the high watermark is behind the end of the partition")
 
-// ReadPartition returns the committed records of the partition up to its last
-// stable offset, oldest first; see [StateReader]. It returns at once from an
-// empty partition and from one that ends with a transaction marker. No timer
-// ends it, only ctx does.
+// ReadPartition implements [StateReader]. It returns at once from an empty
+// partition and from one that ends with a transaction marker. No timer ends it,
+// only ctx does.
 //
 // The transport remembers what it read: the next call fetches what was written
 // since, and may leave out records that compaction could have removed. Calls
@@ -52,8 +51,8 @@ var errBehind = errors.New("the high watermark is behind the end of the partitio
 //
 // While a transaction of another role is open, what was committed after it
 // began is out of sight. ReadPartition waits for it, half a renew interval and
-// a second at most, and then returns what is below it. Only the first call that meets the transaction
-// waits so long.
+// a second at most, and then returns what is below it. Only the first call that
+// meets the transaction waits so long.
 func (t *KafkaTransport) ReadPartition(ctx context.Context, partition TopicPartition) ([]StateRecord, error) {
 	seen, err := t.view(ctx, partition)
 	if err != nil {
@@ -62,12 +61,10 @@ func (t *KafkaTransport) ReadPartition(ctx context.Context, partition TopicParti
 	return cloneRecords(seen.records), nil
 }
 
-// ReadCommitted is [KafkaTransport.ReadPartition] with the committed records that
-// an open transaction hides, and reports whether there is no open transaction;
-// see [TopicTransport]. It reads on from the last stable offset to the high
-// watermark, and takes the markers in the log for the end of each transaction,
-// where a read-committed consumer waits until every earlier transaction has
-// ended too.
+// ReadCommitted implements [TopicTransport]: it is [KafkaTransport.ReadPartition]
+// and reads on from the last stable offset to the high watermark. It takes the
+// markers in the log for the end of each transaction, where a read-committed
+// consumer waits until every earlier transaction has ended too.
 func (t *KafkaTransport) ReadCommitted(ctx context.Context, partition TopicPartition) (records []StateRecord, complete bool, err error) {
 	seen, err := t.view(ctx, partition)
 	if err != nil {

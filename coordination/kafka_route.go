@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -35,14 +36,16 @@ type kafkaRoutes struct {
 type topicRoute struct {
 	id         [16]byte
 	partitions []partitionRoute
+	asked      time.Time
 }
 
 // partitionRoute is the leader of a partition, or -1, and the error of a
 // partition without one.
 type partitionRoute struct {
-	leader int32
-	epoch  int32
-	code   int16
+	leader           int32
+	epoch            int32
+	code             int16
+	replicas, inSync int
 }
 
 // coordinator returns the broker that coordinates a role.
@@ -75,8 +78,8 @@ func (t *KafkaTransport) coordinator(ctx context.Context, role Role) (int32, err
 	}
 	t.routes.mu.Lock()
 	defer t.routes.mu.Unlock()
-	if t.routes.coordinators == nil || len(t.routes.coordinators) >= rememberedCoordinators {
-		t.routes.coordinators = make(map[Role]int32)
+	if len(t.routes.coordinators) >= rememberedCoordinators {
+		clear(t.routes.coordinators)
 	}
 	t.routes.coordinators[role] = found.NodeID
 	return found.NodeID, nil
@@ -116,6 +119,7 @@ func (t *KafkaTransport) topic(ctx context.Context, topic string) (*topicRoute, 
 	if route != nil {
 		return route, nil
 	}
+	asked := time.Now()
 	answer, err := t.metadata(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -130,20 +134,17 @@ func (t *KafkaTransport) topic(ctx context.Context, topic string) (*topicRoute, 
 	default:
 		return nil, &TopicError{Topic: topic, Partition: -1, Err: kerr.ErrorForCode(found.ErrorCode)}
 	}
-	route = &topicRoute{id: found.TopicID, partitions: make([]partitionRoute, len(found.Partitions))}
+	route = &topicRoute{id: found.TopicID, partitions: make([]partitionRoute, len(found.Partitions)), asked: asked}
 	for i := range route.partitions {
 		route.partitions[i] = partitionRoute{leader: -1, code: kerr.LeaderNotAvailable.Code}
 	}
 	for _, p := range found.Partitions {
 		if p.Partition >= 0 && int(p.Partition) < len(route.partitions) {
-			route.partitions[p.Partition] = partitionRoute{leader: p.Leader, epoch: p.LeaderEpoch, code: p.ErrorCode}
+			route.partitions[p.Partition] = partitionRoute{p.Leader, p.LeaderEpoch, p.ErrorCode, len(p.Replicas), len(p.ISR)}
 		}
 	}
 	t.routes.mu.Lock()
 	defer t.routes.mu.Unlock()
-	if t.routes.topics == nil {
-		t.routes.topics = make(map[string]*topicRoute)
-	}
 	t.routes.topics[topic] = route
 	return route, nil
 }
@@ -177,9 +178,6 @@ func (t *KafkaTransport) metadata(ctx context.Context, topics ...string) ([]kmsg
 func (t *KafkaTransport) expectCount(topic string, partitions int) {
 	t.routes.mu.Lock()
 	defer t.routes.mu.Unlock()
-	if t.routes.counts == nil {
-		t.routes.counts = make(map[string]int)
-	}
 	t.routes.counts[topic] = partitions
 }
 

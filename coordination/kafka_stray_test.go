@@ -67,7 +67,13 @@ func TestLateCommitDoesNotTearTheNextGuardedWriteApart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := virtualStage(t, kfake.NumBrokers(len(tt.brokers)), kfake.Ports(tt.brokers...))
-				x := newStrayed(t, s, len(tt.want))
+				g := newGuardedOn(t, s, len(tt.want))
+				for partition := range tt.want {
+					if err := s.fake.MoveTopicPartition(g.commands, int32(partition), int32(partition%len(tt.brokers))); err != nil {
+						t.Fatal(err)
+					}
+				}
+				x := g.stray(t, func() { g.write(t, g.record(0, "first")) })
 				x.checkNext(t, tt.places, tt.want)
 				x.stage.stop(x.transport)
 			})

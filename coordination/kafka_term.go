@@ -101,6 +101,10 @@ type kafkaTerms struct {
 
 const rememberedTerms = 1024
 
+func newKafkaTerms() *kafkaTerms {
+	return &kafkaTerms{minting: make(map[Role]*mintTurn), newest: make(map[Role]*kafkaTerm), terms: make(map[int64][]*kafkaTerm)}
+}
+
 // lastEpoch is the highest epoch that coordinators hand out. The next one is
 // epoch 0 of another producer id.
 const lastEpoch = math.MaxInt16 - 1
@@ -119,9 +123,6 @@ func (r *kafkaTerms) mint(ctx context.Context, role Role) (pass func(), waited b
 	turn := r.minting[role]
 	if turn == nil {
 		turn = &mintTurn{taken: make(chan struct{}, 1)}
-		if r.minting == nil {
-			r.minting = make(map[Role]*mintTurn)
-		}
 		r.minting[role] = turn
 	}
 	turn.users++
@@ -188,9 +189,6 @@ func (r *kafkaTerms) install(role Role, token FencingToken, moves, tracking bool
 	term.turn <- struct{}{}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.terms == nil {
-		r.newest, r.terms = make(map[Role]*kafkaTerm), make(map[int64][]*kafkaTerm)
-	}
 	if before := r.newest[role]; before != nil {
 		before.supersede()
 	}
@@ -304,10 +302,7 @@ func (t *KafkaTransport) term(role Role, minted FencingToken) (*kafkaTerm, bool)
 	return term, err == nil && term.role == role
 }
 
-// CurrentToken returns the pair that the coordinator holds for the leadership
-// that started with the minted token, as the last acknowledged write left it.
-// It reports false for a token that this transport did not mint, released or
-// saw superseded.
+// CurrentToken implements [TermTransport].
 func (t *KafkaTransport) CurrentToken(role Role, minted FencingToken) (FencingToken, bool) {
 	term, known := t.term(role, minted)
 	if !known {
@@ -316,10 +311,8 @@ func (t *KafkaTransport) CurrentToken(role Role, minted FencingToken) (FencingTo
 	return term.pair(), true
 }
 
-// Superseded returns a channel that closes when this transport learns that
-// the minted token is not the newest of its role: another member minted
-// through it, or a broker said so. The channel of a token that the transport
-// does not know is closed.
+// Superseded implements [TermTransport]: the channel closes when another member
+// mints over this transport, or when a broker rejects the token.
 func (t *KafkaTransport) Superseded(role Role, minted FencingToken) <-chan struct{} {
 	term, known := t.term(role, minted)
 	if !known {
@@ -330,12 +323,9 @@ func (t *KafkaTransport) Superseded(role Role, minted FencingToken) <-chan struc
 	return term.over
 }
 
-// Release says that the leadership that started with the minted token is over,
-// and frees what the transport keeps for it. A write that is in flight goes on.
-// A later write under a token of that leadership is an error that matches
-// [ErrNotHeld], or [ErrFenced] where the token was superseded and the transport
-// still remembers it; the transport remembers the last thousand. Release does
-// not block.
+// Release implements [TermTransport]. A later write under a token of the
+// leadership is an error that matches [ErrNotHeld], or [ErrFenced] where the token
+// was superseded and is one of the last thousand.
 func (t *KafkaTransport) Release(role Role, minted FencingToken) {
 	if t.built() && t.terms.release(role, minted) {
 		t.forgetCoordinator(role)

@@ -17,11 +17,11 @@ func installed(r *kafkaTerms, role Role, producerID int64, epoch int16) FencingT
 // A term is forgotten with its leadership, so a process may lead any number of
 // roles in its life.
 func TestTermsAreForgottenWithTheirHandles(t *testing.T) {
-	var terms kafkaTerms
+	terms := newKafkaTerms()
 	for n := range 3000 {
 		role := Role{name: fmt.Sprint("role-", n)}
-		first := installed(&terms, role, int64(n), 0)
-		second := installed(&terms, role, int64(n), 1)
+		first := installed(terms, role, int64(n), 0)
+		second := installed(terms, role, int64(n), 1)
 		if _, err := terms.find(first); !errors.Is(err, ErrFenced) {
 			t.Fatalf("a superseded token: %v, want ErrFenced", err)
 		}
@@ -45,12 +45,12 @@ func TestTermsAreForgottenWithTheirHandles(t *testing.T) {
 // A token whose leadership ended for another reason than a fence is not held
 // any more, and that is all the transport knows.
 func TestTokenOfAnEndedLeadershipIsNotHeld(t *testing.T) {
-	var terms kafkaTerms
+	terms := newKafkaTerms()
 	role := Role{name: "controller"}
-	alone := installed(&terms, role, 7, 3)
+	alone := installed(terms, role, 7, 3)
 	terms.release(role, alone)
-	other := installed(&terms, role, 7, 9)
-	kept := installed(&terms, Role{name: "other"}, 8, 0)
+	other := installed(terms, role, 7, 9)
+	kept := installed(terms, Role{name: "other"}, 8, 0)
 	for name, tt := range map[string]struct {
 		token FencingToken
 		want  error

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -24,9 +24,6 @@ const (
 
 	// transactionTopic is where brokers keep the epochs.
 	transactionTopic = "__transaction_state"
-
-	// createTimeout is how long a controller may take to create a topic.
-	createTimeout = 10 * time.Second
 )
 
 // EnsureTopic checks that the coordination topic is fit for use, as the
@@ -73,46 +70,34 @@ func topicRequest(operation, topic string) request {
 
 // createTopic creates the topic, unless it exists.
 func (t *KafkaTransport) createTopic(ctx context.Context, topic string, partitions int) error {
-	create := kmsg.NewCreateTopicsRequestTopic()
-	create.Topic = topic
-	create.NumPartitions = int32(partitions)
-	create.ReplicationFactor = -1
-	if t.options.ReplicationFactor > 0 {
-		create.ReplicationFactor = int16(t.options.ReplicationFactor)
-	}
+	settings := make(map[string]*string)
 	for name, value := range t.options.topicSettings() {
-		config := kmsg.NewCreateTopicsRequestTopicConfig()
-		config.Name, config.Value = name, &value
-		create.Configs = append(create.Configs, config)
+		settings[name] = &value
 	}
-	ask := kmsg.NewPtrCreateTopicsRequest()
-	ask.TimeoutMillis = int32(createTimeout / time.Millisecond)
-	ask.Topics = append(ask.Topics, create)
+	replicas := int16(-1)
+	if t.options.ReplicationFactor > 0 {
+		replicas = int16(t.options.ReplicationFactor)
+	}
 	return t.persist(ctx, topicRequest("CreateTopics", topic), func(ctx context.Context) error {
-		answer, err := ask.RequestWith(ctx, t.clients.plain)
-		if err != nil {
+		created, err := kadm.NewClient(t.clients.plain).CreateTopic(ctx, int32(partitions), replicas, settings, topic)
+		if created.Err == nil && err != nil {
 			return connectionError(ctx, err)
 		}
-		if len(answer.Topics) != 1 {
-			return &transientError{err: kerr.UnknownServerError}
-		}
-		found := answer.Topics[0]
-		switch reactTo(found.ErrorCode) {
+		switch code := codeOf(created.Err); reactTo(code) {
 		case reactDone:
 			return nil
 		case reactDenied:
-			return topicDenied(topic, "CREATE", found.ErrorCode)
+			return topicDenied(topic, "CREATE", code)
 		case reactRetry:
-			return answerError(found.ErrorCode)
+			return answerError(code)
 		}
-		if kerr.ErrorForCode(found.ErrorCode) == kerr.TopicAlreadyExists {
+		switch {
+		case errors.Is(err, kerr.TopicAlreadyExists):
 			return nil
+		case created.ErrMessage != "":
+			err = fmt.Errorf("%w: %s", err, created.ErrMessage)
 		}
-		cause := error(kerr.ErrorForCode(found.ErrorCode))
-		if found.ErrorMessage != nil {
-			cause = fmt.Errorf("%w: %s", cause, *found.ErrorMessage)
-		}
-		return &TopicError{Topic: topic, Partition: -1, Err: cause}
+		return &TopicError{Topic: topic, Partition: -1, Err: err}
 	})
 }
 
@@ -197,6 +182,15 @@ func (t *KafkaTransport) topicConfigs(ctx context.Context, topic string) (map[st
 		return nil
 	})
 	return settings, err
+}
+
+// settingsOf returns the settings that a broker told, by name.
+func settingsOf(resource kadm.ResourceConfig) map[string]string {
+	values := make(map[string]string)
+	for _, config := range resource.Configs {
+		values[config.Key] = config.MaybeValue()
+	}
+	return values
 }
 
 // warnAbout logs what makes a topic lose records when brokers fail.

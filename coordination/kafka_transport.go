@@ -53,7 +53,7 @@ type KafkaTransport struct {
 	calls  sync.WaitGroup
 
 	routes kafkaRoutes
-	terms  kafkaTerms
+	terms  *kafkaTerms
 	logs   kafkaLogs
 
 	mu     sync.Mutex // guards the fields below
@@ -104,6 +104,9 @@ func NewKafkaTransportWithOptions(lease LeaseConfig, options KafkaOptions) (*Kaf
 		life:    life,
 		cancel:  cancel,
 		warned:  make(map[string]bool),
+		routes:  kafkaRoutes{coordinators: make(map[Role]int32), topics: make(map[string]*topicRoute), counts: make(map[string]int)},
+		terms:   newKafkaTerms(),
+		logs:    kafkaLogs{logs: make(map[TopicPartition]*partitionLog)},
 	}, nil
 }
 

@@ -10,20 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// The versions of the requests that belong to a lease. Later ones make the
-// coordinator advance the epoch at the end of every transaction.
-const (
-	pinnedProduceVersion       = 11
-	pinnedAddPartitionsVersion = 3
-	pinnedEndVersion           = 4
-)
-
-// pinnedVersions are the newest versions of the requests of a lease.
+// pinnedVersions are the newest versions of the requests of a lease. Later ones
+// make the coordinator advance the epoch at the end of every transaction.
 func pinnedVersions() *kversion.Versions {
 	versions := kversion.V3_9_0()
-	versions.SetMaxKeyVersion(int16(kmsg.Produce), pinnedProduceVersion)
-	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), pinnedAddPartitionsVersion)
-	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), pinnedEndVersion)
+	versions.SetMaxKeyVersion(int16(kmsg.Produce), 11)
+	versions.SetMaxKeyVersion(int16(kmsg.AddPartitionsToTxn), 3)
+	versions.SetMaxKeyVersion(int16(kmsg.EndTxn), 4)
 	return versions
 }
 

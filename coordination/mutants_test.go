@@ -48,25 +48,54 @@ const (
 // environment names with its value.
 const switchboard = `package coordination
 
-import "os"
+import (
+	"os"
+	"strings"
+)
 
-var mutant = os.Getenv("COORDINATION_MUTANT")
+var (
+	mutant = os.Getenv("COORDINATION_MUTANT")
+	forced = strings.HasSuffix(mutant, "=true")
+	where  = strings.TrimSuffix(strings.TrimSuffix(mutant, "=true"), "=false")
+)
 
 func mutated(place string, holds bool) bool {
-	switch mutant {
-	case place + "=true":
-		return true
-	case place + "=false":
-		return false
+	if place == where {
+		return forced
 	}
 	return holds
 }
 `
 
-// TestMutants builds the tests with every condition behind a switch and runs
-// them once for each position of each switch, and builds them once more for
-// every named fault. The tests have to fail each time.
+// TestMutants breaks the package in one way at a time. The tests have to fail each
+// time.
 func TestMutants(t *testing.T) {
+	t.Run("conditions", mutateConditions)
+	for _, m := range faults {
+		t.Run("fault/"+strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			source, err := os.ReadFile(m.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(source), m.old); n != 1 {
+				t.Fatalf("%s holds the text to change %d times, want once:\n%s", m.file, n, m.old)
+			}
+			binary := buildTests(t, map[string]string{m.file: strings.Replace(string(source), m.old, m.new, 1)})
+			output, err := runTests(t, binary, m.tests, "", strings.Fields(m.flags)...)
+			if *mutantsShow {
+				t.Logf("%s", output)
+			}
+			if err == nil || !strings.Contains(output, m.says) {
+				t.Errorf("the tests %s do not say %q (%v):\n%.4000s", m.tests, m.says, err, output)
+			}
+		})
+	}
+}
+
+// mutateConditions builds the tests with every condition behind a switch and runs
+// them once for each position of each switch.
+func mutateConditions(t *testing.T) {
 	overlay := map[string]string{"mutated.go": switchboard}
 	places := make(map[string][]string) // of a group, by its tests
 	for _, group := range forced {
@@ -104,26 +133,6 @@ func TestMutants(t *testing.T) {
 		if !known[name] {
 			t.Errorf("there is no condition %q", name)
 		}
-	}
-	for _, m := range faults {
-		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
-			source, err := os.ReadFile(m.file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := strings.Count(string(source), m.old); n != 1 {
-				t.Fatalf("%s holds the text to change %d times, want once:\n%s", m.file, n, m.old)
-			}
-			binary := buildTests(t, map[string]string{m.file: strings.Replace(string(source), m.old, m.new, 1)})
-			output, err := runTests(t, binary, m.tests, "", strings.Fields(m.flags)...)
-			if *mutantsShow {
-				t.Logf("%s", output)
-			}
-			if err == nil || !strings.Contains(output, m.says) {
-				t.Errorf("the tests %s do not say %q (%v):\n%.4000s", m.tests, m.says, err, output)
-			}
-		})
 	}
 }
 
@@ -208,7 +217,7 @@ func buildTests(t *testing.T, texts map[string]string) (binary string) {
 	return binary
 }
 
-// slow matches tests that wait in real time or simulate for long.
+// slow matches the tests that simulate for long.
 var slow = regexp.MustCompile(`Simulated`)
 
 // runTests runs the tests of one mutant.
@@ -218,7 +227,7 @@ func runTests(t *testing.T, binary, tests, forced string, flags ...string) (outp
 	defer cancel()
 	arguments := append([]string{"-test.count=1", "-test.failfast", "-test.timeout=" + mutantPatience.String(), "-test.run=" + tests}, flags...)
 	if !slow.MatchString(tests) {
-		arguments = append(arguments, "-test.skip=Simulated|Thousand|Process|Linearizable|Stack|AllocatesNothing")
+		arguments = append(arguments, "-test.skip=Simulated|Thousand|FromAProcess|Linearizable|Stack|AllocatesNothing")
 	}
 	command := exec.CommandContext(ctx, binary, arguments...)
 	command.Env = append(os.Environ(), "COORDINATION_MUTANT="+forced, patienceVariable+"="+waitPatience.String())

@@ -74,7 +74,6 @@ func (m MemberID) String() string { return m.name }
 
 var errNonUTF8 = errors.New("non-UTF-8 string")
 
-// checkName applies the rules that both names share.
 func checkName(noun, name string, limit int) error {
 	switch {
 	case name == "":

@@ -54,11 +54,8 @@ const (
 
 // CallEvent reports one call to the transport.
 type CallEvent struct {
-	// Operation names the call.
 	Operation Operation
-
-	// Role is the role that the call is about.
-	Role Role
+	Role      Role
 
 	// Member is the member that made the call, and zero for a call of an
 	// outsider.
@@ -68,14 +65,9 @@ type CallEvent struct {
 	// returned, and [NoEpoch] for a call without one.
 	Token FencingToken
 
-	// Duration is the time the call took.
-	Duration time.Duration
-
-	// Records counts the records that were read or written.
-	Records int
-
-	// Bytes counts the bytes of the keys and values of those records.
-	Bytes int
+	Duration time.Duration // the time the call took
+	Records  int           // number of records read or written
+	Bytes    int           // of the keys and values of those records
 
 	// Err is the error of the call. It matches [ErrFenced] when the broker
 	// rejected the token.
@@ -84,17 +76,10 @@ type CallEvent struct {
 
 // BackoffEvent reports a challenger that waits after several fences in a row.
 type BackoffEvent struct {
-	// Role is the role that the member competes for.
-	Role Role
-
-	// Member is the member that waits.
-	Member MemberID
-
-	// Fences counts the mints in a row that another member superseded.
-	Fences int
-
-	// Delay is how long the member waits.
-	Delay time.Duration
+	Role   Role          // the role that the member competes for
+	Member MemberID      // the member that waits
+	Fences int           // number of mints in a row that another member superseded
+	Delay  time.Duration // how long the member waits
 }
 
 // observers calls the same function of several observers in order.

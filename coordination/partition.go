@@ -15,10 +15,7 @@ const DefaultPartitions = 16
 // TopicPartition identifies one partition of one topic. This package declares
 // its own copy, because it depends on no other package of this library.
 type TopicPartition struct {
-	// Topic is the topic name.
-	Topic string
-
-	// Partition is the partition number.
+	Topic     string
 	Partition int
 }
 
@@ -59,7 +56,6 @@ func RoleTopicPartition(role Role, options ...Option) (TopicPartition, error) {
 	return s.partition(role)
 }
 
-// murmur2 is the hash of Kafka's default partitioner.
 func murmur2(text string) uint32 {
 	const (
 		seed  = 0x9747b28c

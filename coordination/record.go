@@ -45,11 +45,8 @@ func (k RecordKind) String() string {
 // compaction key, so the topic keeps the last record of every role and every
 // member.
 type Key struct {
-	// Kind names the record that the key holds.
 	Kind RecordKind
-
-	// Role is the role that the record belongs to.
-	Role Role
+	Role Role // the role that the record belongs to
 
 	// Member is the member of a registration key. A lease key carries the
 	// zero [MemberID], because a lease belongs to the role and not to one
@@ -69,8 +66,7 @@ func RegistrationKey(role Role, member MemberID) Key {
 // A member writes a registration when it joins, and a tombstone on the same
 // key when it leaves for good.
 type Registration struct {
-	// Member is the member that registered.
-	Member MemberID
+	Member MemberID // the member that registered
 
 	// RegisteredAt is the time the member registered, in milliseconds since
 	// the Unix epoch.
@@ -85,11 +81,8 @@ type Registration struct {
 // device: a standby waits for it to pass before it challenges the holder, so
 // a short pause does not move the role.
 type Lease struct {
-	// Member is the member that holds the role.
-	Member MemberID
-
-	// Token is the pair that the lease record was written under.
-	Token FencingToken
+	Member MemberID     // the member that holds the role
+	Token  FencingToken // the pair that the lease record was written under
 
 	// GrantedAt is the time the holder took the lease, in milliseconds since
 	// the Unix epoch. A renewal moves it forward; it never moves back under
@@ -108,8 +101,7 @@ type StateRecord struct {
 	// rules rank candidates on the offset of a registration.
 	Offset int64
 
-	// Key is the encoded record key. [DecodeKey] reads it.
-	Key []byte
+	Key []byte // the encoded record key. [DecodeKey] reads it
 
 	// Value is the encoded record value. An empty value is a tombstone. See
 	// [IsTombstone].

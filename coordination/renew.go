@@ -54,7 +54,6 @@ func (l *Leadership) refused(err error) error {
 	return err
 }
 
-// errHangs is a renewal that does not return in time.
 var errHangs = fmt.Errorf("a renewal hangs: %w", context.DeadlineExceeded)
 
 // failure is a renewal that failed, and the lease that it meant to replace.
@@ -66,7 +65,6 @@ type failure struct {
 
 func timedOut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }
 
-// next returns the failure of another renewal.
 func (f failure) next(held *grant, cause error) failure {
 	if f.held != held {
 		f = failure{held: held}
@@ -78,7 +76,6 @@ func (f failure) next(held *grant, cause error) failure {
 	return f
 }
 
-// reason returns why the lease was not replaced.
 func (f failure) reason() error {
 	if f.told == nil || !timedOut(f.cause) {
 		return f.cause

@@ -207,7 +207,6 @@ func ignoring(err, ended error) error {
 	return err
 }
 
-// broken reports whether another acquisition would fail the same way.
 func broken(err error) bool {
 	var format *FormatError
 	return errors.As(err, &format) || errors.Is(err, ErrTransportClosed)

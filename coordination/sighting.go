@@ -24,7 +24,6 @@ type sighting struct {
 	witnessed bool
 }
 
-// about reports whether the sighting is about this lease record.
 func (s sighting) about(lease Lease) bool {
 	return s.seen && s.token == lease.Token && s.grantedAt == lease.GrantedAt
 }

@@ -210,7 +210,6 @@ func (c *candidate) enrol(r reading) (step, time.Duration, bool) {
 	return stepWait, c.pollWithin(lag), false
 }
 
-// appended takes the acknowledgement of a registration.
 func (c *candidate) appended(at moment) {
 	c.registered, c.registeredAt, c.seen = true, at, false
 }
@@ -301,7 +300,6 @@ func (c *candidate) stale(now moment) bool {
 	return now.since(c.last.began) > c.settings.poll
 }
 
-// won takes a minted token.
 func (c *candidate) won(token FencingToken) {
 	c.pinned = false
 	c.identity.minted = true

@@ -10,8 +10,7 @@ import (
 // LeadershipStatus reports the token that the transaction coordinator holds
 // for one role. [DescribeLeadership] builds it.
 type LeadershipStatus struct {
-	// Role is the role that the status describes.
-	Role Role
+	Role Role // the role that the status describes
 
 	// Token is the token that the transaction coordinator holds. It is
 	// [NoEpoch] when Held is false.

@@ -16,7 +16,6 @@ type moment struct {
 	elapsed time.Duration
 }
 
-// since returns the elapsed time between two moments.
 func (m moment) since(earlier moment) time.Duration { return m.elapsed - earlier.elapsed }
 
 // timekeeper reads the clock and waits on behalf of one member.
@@ -80,7 +79,6 @@ func (k timekeeper) sleep(ctx context.Context, done <-chan struct{}, from moment
 	return false
 }
 
-// start starts a wait and returns the function that gives it up.
 func (k timekeeper) start(extent time.Duration) (<-chan time.Time, func()) {
 	if c, ok := k.clock.(StoppableClock); ok {
 		return c.StopAfter(extent)

@@ -188,22 +188,18 @@ type TopicTransport interface {
 
 // GuardedRecord is one record that a holder writes under its epoch.
 type GuardedRecord struct {
-	// Topic is the topic to write to.
-	Topic string
+	Topic string // the topic to write to
 
 	// Partition is the partition to write to. The writer applies no
 	// partitioner.
 	Partition int
-
-	// Key is the record key. A nil key is written as null.
-	Key []byte
+	Key       []byte // the record key. A nil key is written as null
 
 	// Value is the record value. A nil value is written as null, and an empty
 	// one as empty.
 	Value []byte
 
-	// Headers are the record headers, in order.
-	Headers []GuardedHeader
+	Headers []GuardedHeader // the record headers, in order
 
 	// Timestamp is the create time of the record, in whole milliseconds from
 	// 1970 on. The zero time stands for the time of the write.
@@ -212,9 +208,6 @@ type GuardedRecord struct {
 
 // GuardedHeader is one header of a [GuardedRecord].
 type GuardedHeader struct {
-	// Key names the header.
-	Key string
-
-	// Value is the header value. A nil value is written as null.
-	Value []byte
+	Key   string
+	Value []byte // the header value. A nil value is written as null
 }

@@ -12,11 +12,8 @@ import (
 
 // LeaderChange is one state of a role that [Watch] reports.
 type LeaderChange struct {
-	// Role is the role that is watched.
 	Role Role
-
-	// Held reports whether the log names a holder.
-	Held bool
+	Held bool // whether the log names a holder
 
 	// Live reports whether the lease of the holder was live when it was read,
 	// by the clock of the watcher.
@@ -26,8 +23,7 @@ type LeaderChange struct {
 	// zero value when Held is false.
 	Lease Lease
 
-	// Roster holds the registered members in order of succession.
-	Roster []RosterEntry
+	Roster []RosterEntry // the registered members in order of succession
 }
 
 // differs reports whether a watcher is told. A renewal alone is no change.
@@ -113,7 +109,6 @@ func newWatcher(ctx context.Context, reader StateReader, role Role, options []Op
 	return &watcher{settings: s, timekeeper: newTimekeeper(s.clock), reader: reader, role: role, at: at}, nil
 }
 
-// state reads and folds the partition.
 func (w *watcher) state(ctx context.Context) (RoleState, error) {
 	records, _, err := readCommitted(ctx, w.reader, w.at)
 	if err != nil {
