@@ -57,7 +57,6 @@ type DeviceGuard struct {
 	// turn holds one token; whoever took it owns the fields below.
 	turn     chan struct{}
 	recorded Credential
-	any      bool
 }
 
 // NewDeviceGuard builds a guard that goes on from what the store holds.
@@ -72,12 +71,12 @@ func NewDeviceGuard(ctx context.Context, store CredentialStore) (*DeviceGuard, e
 	if err != nil {
 		return nil, fmt.Errorf("coordination: load the recorded credential: %w", err)
 	}
-	if found {
-		if err := recorded.check(); err != nil {
-			return nil, fmt.Errorf("coordination: the recorded credential: %w", err)
-		}
+	if !found {
+		recorded = Credential{Token: NoEpoch, Sequence: -1} // before all others
+	} else if err := recorded.check(); err != nil {
+		return nil, fmt.Errorf("coordination: the recorded credential: %w", err)
 	}
-	g := &DeviceGuard{store: store, turn: make(chan struct{}, 1), recorded: recorded, any: found}
+	g := &DeviceGuard{store: store, turn: make(chan struct{}, 1), recorded: recorded}
 	g.turn <- struct{}{}
 	return g, nil
 }
@@ -112,16 +111,13 @@ func (g *DeviceGuard) Admit(ctx context.Context, credential Credential) error {
 		return ctx.Err()
 	}
 	defer func() { g.turn <- struct{}{} }()
-	if g.any {
-		later, err := g.recorded.compare(credential)
-		if err != nil || !later {
-			return err
-		}
+	if later, err := g.recorded.compare(credential); err != nil || !later {
+		return err
 	}
 	if err := g.store.Save(ctx, credential); err != nil {
 		return fmt.Errorf("coordination: store credential %s: %w", credential, err)
 	}
-	g.recorded, g.any = credential, true
+	g.recorded = credential
 	return nil
 }
 

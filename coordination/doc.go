@@ -31,25 +31,11 @@
 //
 // # States
 //
-// One call of [AcquireLeadership] goes through these states, and a
-// [Leadership] through the last two:
-//
-//	         read
-//	          |
-//	not in the roster --> register --> read again
-//	          |
-//	          v       turn not reached, or another lease is live
-//	      standby <------------------------------------------------+
-//	          |                                                     |
-//	          | deadline + rank x stagger                           |
-//	          v                                                     |
-//	     challenge: InitProducerId, then the first lease -- fenced -+
-//	          |
-//	          v
-//	       leading: renews, writes under the epoch
-//	          |
-//	          v
-//	        ended: fenced | resigned | lease expired | transport closed
+// A member reads the coordination topic, registers unless it is in the roster, and
+// stands by until its turn comes. Then it challenges: it calls InitProducerId and
+// writes the first lease. A challenger that is fenced stands by again; the other
+// one leads, renews and writes under the epoch, until it is fenced or resigned,
+// its lease expires or its transport is closed.
 //
 // A registration takes no epoch. Its offset is the rank of the member: the
 // roster is in offset order without the holder, rank 0 challenges at the

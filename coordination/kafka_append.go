@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kerr"
 )
 
 // Append implements [Registrar]. It takes no producer id: a record whose answer is
@@ -52,14 +50,5 @@ func (t *KafkaTransport) appendOnce(ctx context.Context, batch *kafkaBatch) erro
 	if err != nil {
 		return err
 	}
-	code := answers[0].ErrorCode
-	switch reactTo(code) {
-	case reactDone:
-		return nil
-	case reactDenied:
-		return topicDenied(at.Topic, "WRITE", code)
-	case reactRetry:
-		return t.notProduced(at, code)
-	}
-	return &TopicError{Topic: at.Topic, Partition: at.Partition, Err: kerr.ErrorForCode(code)}
+	return t.produced(at, answers[0].ErrorCode)
 }

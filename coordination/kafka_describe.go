@@ -84,17 +84,8 @@ func (t *KafkaTransport) describe(ctx context.Context, role Role) (epochState, e
 		if err != nil {
 			return err
 		}
-		switch reactTo(code) {
-		case reactDone:
-		case reactDenied:
-			return idDenied(role, "DESCRIBE", code)
-		case reactRetry:
-			return answerError(code)
-		default:
-			return kerr.ErrorForCode(code)
-		}
 		state = found
-		return nil
+		return roleAnswer(role, "DESCRIBE", code)
 	})
 	if err != nil {
 		return epochState{pair: NoEpoch}, err

@@ -72,12 +72,11 @@ func producedPartition(answer *kmsg.ProduceResponse, at TopicPartition, id [16]b
 	return missing
 }
 
-// notProduced is the transient error of a partition that could not take a
-// batch.
-func (t *KafkaTransport) notProduced(at TopicPartition, code int16) error {
-	t.forgetTopic(at.Topic)
-	if code == kerr.UnknownTopicOrPartition.Code || code == kerr.UnknownTopicID.Code {
-		return missingTopic(at.Topic, at.Partition, code)
+// produced returns the error of an answer about a batch, or nil.
+func (t *KafkaTransport) produced(at TopicPartition, code int16) error {
+	err := topicAnswer(at.Topic, at.Partition, "WRITE", code)
+	if isTransient(err) {
+		t.forgetTopic(at.Topic)
 	}
-	return answerError(code)
+	return err
 }

@@ -286,18 +286,15 @@ func (t *KafkaTransport) readable(at TopicPartition, code int16) error {
 		return nil
 	case kerr.OffsetOutOfRange:
 		return errOutOfRange
-	case kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID:
+	case kerr.InconsistentTopicID:
 		t.forgetTopic(at.Topic)
 		return missingTopic(at.Topic, at.Partition, code)
 	}
-	switch reactTo(code) {
-	case reactDenied:
-		return topicDenied(at.Topic, "READ", code)
-	case reactRetry:
+	err := topicAnswer(at.Topic, at.Partition, "READ", code)
+	if isTransient(err) {
 		t.forgetTopic(at.Topic)
-		return answerError(code)
 	}
-	return &TopicError{Topic: at.Topic, Partition: at.Partition, Err: kerr.ErrorForCode(code)}
+	return err
 }
 
 // offset returns the first offset of a partition, or the one after its last

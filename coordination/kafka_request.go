@@ -171,6 +171,33 @@ func idDenied(role Role, permission string, code int16) error {
 	}
 }
 
+// roleAnswer returns the error of an answer about a role, or nil.
+func roleAnswer(role Role, permission string, code int16) error {
+	switch reactTo(code) {
+	case reactDone:
+		return nil
+	case reactDenied:
+		return idDenied(role, permission, code)
+	case reactRetry:
+		return answerError(code)
+	}
+	return kerr.ErrorForCode(code)
+}
+
+// topicAnswer returns the error of an answer about a topic or one of its
+// partitions, or nil.
+func topicAnswer(topic string, partition int, permission string, code int16) error {
+	switch reactTo(code) {
+	case reactDone:
+		return nil
+	case reactDenied:
+		return topicDenied(topic, permission, code)
+	case reactRetry:
+		return missingTopic(topic, partition, code)
+	}
+	return &TopicError{Topic: topic, Partition: partition, Err: kerr.ErrorForCode(code)}
+}
+
 // topicDenied reports a missing permission on a topic.
 func topicDenied(topic, permission string, code int16) error {
 	return &AuthorizationError{

@@ -67,14 +67,8 @@ func (t *KafkaTransport) coordinator(ctx context.Context, role Role) (int32, err
 		return -1, &transientError{err: kerr.CoordinatorNotAvailable}
 	}
 	found := answer.Coordinators[0]
-	switch reactTo(found.ErrorCode) {
-	case reactDone:
-	case reactDenied:
-		return -1, idDenied(role, "DESCRIBE", found.ErrorCode)
-	case reactRetry:
-		return -1, answerError(found.ErrorCode)
-	default:
-		return -1, kerr.ErrorForCode(found.ErrorCode)
+	if err := roleAnswer(role, "DESCRIBE", found.ErrorCode); err != nil {
+		return -1, err
 	}
 	t.routes.mu.Lock()
 	defer t.routes.mu.Unlock()
@@ -125,14 +119,8 @@ func (t *KafkaTransport) topic(ctx context.Context, topic string) (*topicRoute, 
 		return nil, err
 	}
 	found := answer[0]
-	switch reactTo(found.ErrorCode) {
-	case reactDone:
-	case reactDenied:
-		return nil, topicDenied(topic, "DESCRIBE", found.ErrorCode)
-	case reactRetry:
-		return nil, missingTopic(topic, -1, found.ErrorCode)
-	default:
-		return nil, &TopicError{Topic: topic, Partition: -1, Err: kerr.ErrorForCode(found.ErrorCode)}
+	if err := topicAnswer(topic, -1, "DESCRIBE", found.ErrorCode); err != nil {
+		return nil, err
 	}
 	route = &topicRoute{id: found.TopicID, partitions: make([]partitionRoute, len(found.Partitions)), asked: asked}
 	for i := range route.partitions {
@@ -211,13 +199,8 @@ func (t *KafkaTransport) checkCounts(ctx context.Context) error {
 		return err
 	}
 	for i, topic := range found {
-		switch code := topic.ErrorCode; reactTo(code) {
-		case reactDone:
+		if err = topicAnswer(topics[i], -1, "DESCRIBE", topic.ErrorCode); err == nil {
 			err = t.checkCount(topics[i], len(topic.Partitions))
-		case reactDenied:
-			err = topicDenied(topics[i], "DESCRIBE", code)
-		default:
-			err = missingTopic(topics[i], -1, code)
 		}
 		if err != nil {
 			t.forgetTopic(topics[i])

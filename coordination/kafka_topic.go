@@ -83,21 +83,14 @@ func (t *KafkaTransport) createTopic(ctx context.Context, topic string, partitio
 		if created.Err == nil && err != nil {
 			return connectionError(ctx, err)
 		}
-		switch code := codeOf(created.Err); reactTo(code) {
-		case reactDone:
+		if errors.Is(err, kerr.TopicAlreadyExists) {
 			return nil
-		case reactDenied:
-			return topicDenied(topic, "CREATE", code)
-		case reactRetry:
-			return answerError(code)
 		}
-		switch {
-		case errors.Is(err, kerr.TopicAlreadyExists):
-			return nil
-		case created.ErrMessage != "":
-			err = fmt.Errorf("%w: %s", err, created.ErrMessage)
+		err = topicAnswer(topic, -1, "CREATE", codeOf(created.Err))
+		if refused, final := err.(*TopicError); final && created.ErrMessage != "" {
+			refused.Err = fmt.Errorf("%w: %s", refused.Err, created.ErrMessage)
 		}
-		return &TopicError{Topic: topic, Partition: -1, Err: err}
+		return err
 	})
 }
 
@@ -108,16 +101,7 @@ func (t *KafkaTransport) verifyTopic(ctx context.Context, topic string, partitio
 		if found, err = t.metadata(ctx, topic, transactionTopic); err != nil {
 			return err
 		}
-		switch code := found[0].ErrorCode; reactTo(code) {
-		case reactDone:
-			return nil
-		case reactDenied:
-			return topicDenied(topic, "DESCRIBE", code)
-		case reactRetry:
-			return missingTopic(topic, -1, code)
-		default:
-			return &TopicError{Topic: topic, Partition: -1, Err: kerr.ErrorForCode(code)}
-		}
+		return topicAnswer(topic, -1, "DESCRIBE", found[0].ErrorCode)
 	})
 	if err != nil {
 		return err
@@ -162,14 +146,8 @@ func (t *KafkaTransport) topicConfigs(ctx context.Context, topic string) (map[st
 			if code != 0 && resource.ResourceName != topic {
 				continue
 			}
-			switch reactTo(code) {
-			case reactDone:
-			case reactDenied:
-				return topicDenied(topic, "DESCRIBE_CONFIGS", code)
-			case reactRetry:
-				return answerError(code)
-			default:
-				return &TopicError{Topic: topic, Partition: -1, Err: kerr.ErrorForCode(code)}
+			if err := topicAnswer(topic, -1, "DESCRIBE_CONFIGS", code); err != nil {
+				return err
 			}
 			values := make(map[string]string)
 			for _, config := range resource.Configs {

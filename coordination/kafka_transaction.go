@@ -243,18 +243,12 @@ func (x *transaction) add(ctx context.Context, partitions []TopicPartition) erro
 // judge returns the error of an answer of the coordinator, or nil.
 func (x *transaction) judge(ctx context.Context, operation string, code int16) error {
 	switch reactTo(code) {
-	case reactDone:
-		return nil
 	case reactFenced:
 		return x.fenced(operation, code)
 	case reactArbitrate:
 		return x.arbitrate(ctx, operation, code)
-	case reactDenied:
-		return idDenied(x.term.role, "WRITE", code)
-	case reactRetry:
-		return answerError(code)
 	}
-	return kerr.ErrorForCode(code)
+	return roleAnswer(x.term.role, "WRITE", code)
 }
 
 // refusedPartition returns the partition that kept a transaction from being
@@ -351,15 +345,11 @@ func (x *transaction) acknowledge(ctx context.Context, batch *kafkaBatch, answer
 		return nil
 	case reactFenced, reactArbitrate:
 		return x.judge(ctx, operation, code)
-	case reactDenied:
-		if code == kerr.TransactionalIDAuthorizationFailed.Code {
-			return idDenied(x.term.role, "WRITE", code)
-		}
-		return topicDenied(at.Topic, "WRITE", code)
-	case reactRetry:
-		return x.notProduced(at, code)
 	}
-	return &TopicError{Topic: at.Topic, Partition: at.Partition, Err: kerr.ErrorForCode(code)}
+	if code == kerr.TransactionalIDAuthorizationFailed.Code {
+		return idDenied(x.term.role, "WRITE", code)
+	}
+	return x.produced(at, code)
 }
 
 // fenced ends the term, because a broker rejected its epoch.
