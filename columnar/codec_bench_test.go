@@ -15,6 +15,7 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/headercol"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
@@ -69,7 +70,7 @@ func BenchmarkAttachMetadata(b *testing.B) {
 				builder.Field(1).(*array.Int64Builder).Append(records[i].Timestamp)
 				builder.Field(2).(*array.Int32Builder).Append(int32(records[i].Partition))
 				builder.Field(3).(*array.Int64Builder).Append(records[i].Offset)
-				builder.Field(4).(*array.BinaryBuilder).Append(appendHeaders(nil, records[i].Headers))
+				builder.Field(4).(*array.BinaryBuilder).Append(headercol.Append(nil, records[i].Headers))
 			}
 			builder.NewRecordBatch().Release()
 			builder.Release()

@@ -25,7 +25,6 @@ import (
 
 var (
 	errNoRecords     = errors.New("decode called with an empty record batch")
-	errNoJSONSchema  = errors.New("a JSON codec without a schema cannot decode")
 	errTombstone     = errors.New("record has no value")
 	errScalarColumns = errors.New("JSON values that are no objects are written of batches with one payload column")
 )

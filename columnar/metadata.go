@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrays"
+	"github.com/krabka-io/krabka-streams-go/internal/headercol"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
@@ -190,7 +191,7 @@ func (m *metadataBuilder) measure() (keys, headers *binaryBuffers, err error) {
 			nulls += count
 		}
 		if len(record.Headers) > 0 {
-			size, err := headersSize(record.Headers)
+			size, err := headercol.Size(record.Headers)
 			if err != nil {
 				return nil, nil, fmt.Errorf("record %d: %w", i, err)
 			}
@@ -250,7 +251,7 @@ func (m *metadataBuilder) fillHeaders(headers *binaryBuffers) {
 		start := len(data)
 		for j := range m.count(i) {
 			if j == 0 {
-				data = appendHeaders(data, m.records[i].Headers)
+				data = headercol.Append(data, m.records[i].Headers)
 			} else {
 				data = append(data, data[start:ends[row-j]]...)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/krabka-io/krabka-streams-go/internal/headercol"
 	"github.com/krabka-io/krabka-streams-go/internal/namedcols"
 )
 
@@ -107,7 +108,7 @@ func (m *RowMetadata) headersOf(row int) ([]RecordHeader, error) {
 		m.headerBytes = append([]byte{}, m.headers.ValueBytes()...)
 	}
 	from := m.headers.ValueOffset(row) - m.headers.ValueOffset(0)
-	headers, err := decodeHeaders(m.headerBytes[from : from+len(blob)])
+	headers, err := headercol.Decode[RecordHeader](m.headerBytes[from : from+len(blob)])
 	if err != nil {
 		return nil, err
 	}

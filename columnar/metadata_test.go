@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/krabka-io/krabka-streams-go/internal/arrowtest"
+	"github.com/krabka-io/krabka-streams-go/internal/headercol"
 	"github.com/krabka-io/krabka-streams-go/internal/metacols"
 )
 
@@ -244,7 +245,7 @@ func TestMalformedHeadersAtASinkAreAnError(t *testing.T) {
 		t.Errorf("row 0: %v", err)
 	}
 	_, err := metadata.Record(1)
-	if !errors.Is(err, errHeadersTruncated) || !strings.Contains(err.Error(), `"__headers", row 1`) {
+	if !errors.Is(err, headercol.ErrTruncated) || !strings.Contains(err.Error(), `"__headers", row 1`) {
 		t.Errorf("row 1: error %v, want truncated headers with column and row", err)
 	}
 }

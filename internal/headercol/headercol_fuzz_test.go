@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package columnar
+package headercol
 
 import (
 	"testing"
@@ -11,14 +11,14 @@ import (
 func FuzzHeaders(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 0, 0, 0})
-	f.Add(appendHeaders(nil, []RecordHeader{{"a", []byte("1")}, {"a", nil}, {"", []byte{}}}))
+	f.Add(Append(nil, []header{{"a", []byte("1")}, {"a", nil}, {"", []byte{}}}))
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, blob []byte) {
-		headers, err := decodeHeaders(blob)
+		headers, err := Decode[header](blob)
 		if err != nil {
 			return
 		}
-		if diff := cmp.Diff(blob, appendHeaders(nil, headers)); diff != "" {
+		if diff := cmp.Diff(blob, Append(nil, headers)); diff != "" {
 			t.Errorf("headers that decode do not encode to the same bytes (-want +got):\n%s", diff)
 		}
 	})
