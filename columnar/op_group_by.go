@@ -30,6 +30,20 @@ const (
 	Min AggregateFunction = grouping.Min
 	// Max is the greatest value, in the order of Min.
 	Max AggregateFunction = grouping.Max
+	// CountValues counts the rows whose value is not null.
+	CountValues AggregateFunction = grouping.CountValues
+	// Avg is the mean of numbers, nulls ignored, as a Float64; the mean of nothing is
+	// null. Sums of integers and decimals are exact, and rounded once.
+	Avg AggregateFunction = grouping.Avg
+	// First is the value that came first, nulls ignored. Rows come in the order of the
+	// records in their partition, whatever their event time.
+	First AggregateFunction = grouping.First
+	// Last is the value that came last, nulls ignored.
+	Last AggregateFunction = grouping.Last
+	// AllTrue is whether no value is false, nulls ignored; of nothing it is null.
+	AllTrue AggregateFunction = grouping.AllTrue
+	// AnyTrue is whether a value is true, nulls ignored; of nothing it is null.
+	AnyTrue AggregateFunction = grouping.AnyTrue
 )
 
 // Aggregation is one aggregate of a group. Its fields are
@@ -37,7 +51,7 @@ const (
 //	InputColumn  string
 //	OutputColumn string
 //	Function     AggregateFunction
-//	OutputType   arrow.DataType // nil stands for Int64 for Count and for the type of the input column otherwise
+//	OutputType   arrow.DataType // nil stands for Int64 for counts, Float64 for Avg, and the type of the input column otherwise
 //
 // The type of the input column may be a narrow one: the sum of an Int8 column
 // overflows at 128 unless OutputType is wider.

@@ -100,7 +100,7 @@ func TestGroupByReportsWhatIsWrong(t *testing.T) {
 		want     []string
 	}{
 		"no keys":            {Grouping{}, []string{"groupBy requires at least one key column"}},
-		"unknown function":   {Grouping{Keys: []string{"k"}, Aggregations: []Aggregation{{Function: 9}}}, []string{"unknown aggregate function 9"}},
+		"unknown function":   {Grouping{Keys: []string{"k"}, Aggregations: []Aggregation{{Function: 99}}}, []string{"unknown aggregate function 99"}},
 		"output twice":       {Grouping{Keys: []string{"k"}, Aggregations: []Aggregation{{OutputColumn: "k"}}}, []string{"output column `k` appears twice"}},
 		"several":            {Grouping{Window: time.Microsecond, Grace: -1, Emit: 7, MaxGroups: -1}, []string{"windowSize must be at least one millisecond", "grace must not be negative", "unknown emission 7", "maximum number of groups", "at least one key"}},
 		"unit of no column":  {Grouping{Keys: []string{"k"}, Window: time.Minute, TimeUnit: time.Second}, []string{"a time unit needs a time column: the timestamp of records is in milliseconds"}},

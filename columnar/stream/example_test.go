@@ -57,6 +57,28 @@ func ExampleGroups_Hopping() {
 	// traffic: {"road":"A1","__window_start":60000,"__window_end":120000,"cars":1}
 }
 
+// Aggregates of the rows that fulfill a condition are those of a column that is null in
+// the other rows.
+func ExampleAvg() {
+	paid := columnar.Column("status").Equal("paid")
+	topology, err := stream.New().
+		From(stream.JSON(stream.Text("customer"), stream.Text("status"), stream.Int("cents")), "orders").
+		With(columnar.If(paid, columnar.Column("cents"), nil).As("paid_cents")).
+		GroupBy("customer").
+		Aggregate(stream.Count().As("orders"), stream.CountValues("paid_cents").As("paid"), stream.Avg("paid_cents").As("mean"), stream.Last("status").As("latest")).
+		To("customers", stream.JSON().Key("customer")).
+		Topology()
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(topology, "orders",
+		`{"customer":"ada","status":"paid","cents":250}`,
+		`{"customer":"ada","status":"open","cents":900}`,
+		`{"customer":"ada","status":"paid","cents":101}`)
+	// Output:
+	// customers: {"customer":"ada","orders":3,"paid":2,"mean":175.5,"latest":"paid"}
+}
+
 // A stream that several steps read branches: each step gets all rows.
 func ExampleStream() {
 	b := stream.New()

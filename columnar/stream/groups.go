@@ -134,6 +134,24 @@ func Min(column string) Aggregate { return aggregate(columnar.Min, "min_", colum
 // Max is the greatest value that is not null.
 func Max(column string) Aggregate { return aggregate(columnar.Max, "max_", column) }
 
+// CountValues is the number of values that are not null.
+func CountValues(column string) Aggregate { return aggregate(columnar.CountValues, "count_", column) }
+
+// Avg is the mean of the numbers that are not null.
+func Avg(column string) Aggregate { return aggregate(columnar.Avg, "avg_", column) }
+
+// First is the value that came first and is not null.
+func First(column string) Aggregate { return aggregate(columnar.First, "first_", column) }
+
+// Last is the value that came last and is not null.
+func Last(column string) Aggregate { return aggregate(columnar.Last, "last_", column) }
+
+// AllTrue is whether no value is false.
+func AllTrue(column string) Aggregate { return aggregate(columnar.AllTrue, "all_", column) }
+
+// AnyTrue is whether a value is true.
+func AnyTrue(column string) Aggregate { return aggregate(columnar.AnyTrue, "any_", column) }
+
 func aggregate(function columnar.AggregateFunction, prefix, column string) Aggregate {
 	return Aggregate{columnar.Aggregation{Function: function, InputColumn: column, OutputColumn: prefix + column}}
 }

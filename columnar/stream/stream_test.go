@@ -150,6 +150,19 @@ func TestGroupingSettingsReachTheGrouping(t *testing.T) {
 		t.Errorf("outputs of hopping windows mismatch (-want +got):\n%s", diff)
 	}
 
+	all := build(t, func(b *stream.Builder) {
+		b.From(visits, "visits").With(columnar.Column("ms").Greater(4).As("long")).GroupBy("user").
+			Aggregate(stream.CountValues("ms"), stream.Avg("ms"), stream.First("ms"), stream.Last("ms"), stream.AllTrue("long"), stream.AnyTrue("long")).
+			To("out", stream.JSON())
+	})
+	want = []string{
+		`out ={"user":"ada","count_ms":3,"avg_ms":5.333333333333333,"first_ms":5,"last_ms":2,"all_long":false,"any_long":true} @0`,
+		`out ={"user":"bob","count_ms":1,"avg_ms":1,"first_ms":1,"last_ms":1,"all_long":false,"any_long":false} @0`,
+	}
+	if diff := cmp.Diff(want, process(t, all, input)); diff != "" {
+		t.Errorf("outputs of all aggregates mismatch (-want +got):\n%s", diff)
+	}
+
 	limited := build(t, func(b *stream.Builder) {
 		b.From(visits, "visits").GroupBy("user").MaxGroups(1).Aggregate(stream.Count()).To("out", stream.JSON())
 	})

@@ -4,7 +4,6 @@ package grouping
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -61,56 +60,6 @@ var (
 	_ sideState  = (*byteExtremeState)(nil)
 	_ rescalable = (*decimalState)(nil)
 )
-
-// newAccumulator returns an accumulator without groups.
-func newAccumulator(function Function, kind arrays.Kind) accumulator {
-	switch {
-	case function == Count:
-		return &countState{}
-	case function == Sum && kind == arrays.Float64Kind:
-		return &floatSumState{}
-	case function == Sum && kind == arrays.DecimalKind:
-		return &decimalSumState{}
-	case function == Sum:
-		return &intSumState{null: kind == arrays.AnyKind}
-	case kind == arrays.TextKind || kind == arrays.BytesKind:
-		return &byteExtremeState{valueKind: kind, greatest: function == Max}
-	case kind == arrays.DecimalKind:
-		return &decimalExtremeState{greatest: function == Max}
-	default:
-		return &wordExtremeState{valueKind: kind, greatest: function == Max}
-	}
-}
-
-// heldKind returns the kind that an accumulator holds for an input kind: sums
-// of integers, whatever they are read from, are of one kind, and so are sums
-// of floats.
-func heldKind(function Function, input arrays.Kind) arrays.Kind {
-	if function != Sum {
-		return input
-	}
-	switch input {
-	case arrays.UintKind, arrays.BoolKind, arrays.TextKind:
-		return arrays.IntKind
-	case arrays.Float32Kind:
-		return arrays.Float64Kind
-	default:
-		return input
-	}
-}
-
-// checkAggregate reports whether function accepts values of an Arrow type.
-func checkAggregate(function Function, input arrow.DataType) error {
-	kind := arrays.KindOf(input)
-	switch {
-	case function == Sum && (kind == arrays.BytesKind || kind == arrays.NestedKind):
-		return fmt.Errorf("cannot sum: cannot convert %s to an integer", input)
-	case (function == Min || function == Max) && kind == arrays.NestedKind:
-		return fmt.Errorf("cannot compare %s with %s", input, input)
-	default:
-		return nil
-	}
-}
 
 // countState counts rows.
 type countState struct{ keytable.Cell }

@@ -222,10 +222,10 @@ func (s *decimalSumState) add(ids []uint32, first int) error {
 	return nil
 }
 
-// decimalExtremeState keeps the least or the greatest decimal.
+// decimalExtremeState keeps one decimal, such as the least.
 type decimalExtremeState struct {
 	decimalState
-	greatest bool
+	function Function
 }
 
 func (s *decimalExtremeState) add(ids []uint32, first int) error {
@@ -234,7 +234,7 @@ func (s *decimalExtremeState) add(ids []uint32, first int) error {
 			continue
 		}
 		number := s.batch[first+i]
-		if former, valid := s.get(id); !valid || former != number && number.Less(former) != s.greatest {
+		if former, valid := s.get(id); !valid || s.function.replaces(number.Cmp(former)) {
 			s.set(id, number)
 		}
 	}

@@ -4,6 +4,7 @@ package grouping
 
 import (
 	"bytes"
+	"cmp"
 	"math"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -15,12 +16,25 @@ import (
 	"github.com/krabka-io/krabka-streams-go/internal/statebytes"
 )
 
-// wordExtremeState keeps the least or the greatest value of a word kind, as an
-// integer that sorts like the value.
+// replaces reports whether a value takes the place of the one that is held, to which it
+// stands in that order.
+func (f Function) replaces(order int) bool {
+	switch f {
+	case Min, AllTrue:
+		return order < 0
+	case Max, AnyTrue:
+		return order > 0
+	default:
+		return f == Last
+	}
+}
+
+// wordExtremeState keeps one value of a word kind, such as the least, as an integer
+// that sorts like the value.
 type wordExtremeState struct {
 	nullableCell
 	valueKind arrays.Kind
-	greatest  bool
+	function  Function
 
 	batch   []int64 // of the loaded array
 	nulls   arrays.Validity
@@ -44,7 +58,7 @@ func (s *wordExtremeState) add(ids []uint32, first int) error {
 		if s.valueKind == arrays.UintKind {
 			word = orderedUint(word)
 		}
-		if former, valid := s.get(id); !valid || word != former && word < former != s.greatest {
+		if former, valid := s.get(id); !valid || s.function.replaces(cmp.Compare(word, former)) {
 			s.set(id, word)
 		}
 	}
@@ -102,12 +116,12 @@ func (s *timeState) encode(w *statebytes.Writer, groups []uint32) { s.EncodeWord
 
 func (s *timeState) decode(r *statebytes.Reader, groups int) { s.DecodeWords(r, groups, 0) }
 
-// byteExtremeState keeps the least or the greatest text or bytes, in copies of
+// byteExtremeState keeps one text or bytes, such as the least, in copies of
 // its own beside the rows. A nil value is null.
 type byteExtremeState struct {
 	keytable.Cell
 	valueKind arrays.Kind
-	greatest  bool
+	function  Function
 
 	current [][]byte
 	saved   [][]byte
@@ -132,7 +146,7 @@ func (s *byteExtremeState) add(ids []uint32, first int) error {
 			continue
 		}
 		former, value := s.current[id], s.batch.At(first+i)
-		if order := bytes.Compare(value, former); former == nil || order != 0 && order < 0 != s.greatest {
+		if former == nil || s.function.replaces(bytes.Compare(value, former)) {
 			s.current[id] = append([]byte{}, value...)
 		}
 	}

@@ -32,15 +32,38 @@ const (
 	Min
 	// Max is the greatest value, in the order of Min.
 	Max
+	// CountValues counts the rows whose value is not null.
+	CountValues
+	// Avg is the mean of numbers, nulls ignored, as a Float64; the mean of nothing is
+	// null. Sums of integers and decimals are exact, and rounded once.
+	Avg
+	// First is the value that came first, nulls ignored. Rows come in the order of the
+	// records in their partition, whatever their event time.
+	First
+	// Last is the value that came last, nulls ignored.
+	Last
+	// AllTrue is whether no value is false, nulls ignored; of nothing it is null.
+	AllTrue
+	// AnyTrue is whether a value is true, nulls ignored; of nothing it is null.
+	AnyTrue
+	functions int = iota
 )
+
+func (f Function) isKnown() bool { return f >= Count && int(f) < functions }
+
+// counts reports whether the function counts rows.
+func (f Function) counts() bool { return f == Count || f == CountValues }
+
+// picks reports whether the result of the function is one of the values.
+func (f Function) picks() bool { return !f.counts() && f != Sum && f != Avg }
 
 // String returns the name of the function in lower case, or the number of an
 // unknown one.
 func (f Function) String() string {
-	if f < Count || f > Max {
+	if !f.isKnown() {
 		return fmt.Sprintf("Function(%d)", int(f))
 	}
-	return [...]string{"count", "sum", "min", "max"}[f]
+	return [...]string{"count", "sum", "min", "max", "count_values", "avg", "first", "last", "all_true", "any_true"}[f]
 }
 
 // Aggregation is one aggregate of a group. Package columnar documents its fields.
@@ -48,17 +71,17 @@ type Aggregation struct {
 	InputColumn  string
 	OutputColumn string
 	Function     Function
-	// OutputType is the type of the result. Nil stands for Int64 for Count and
-	// for the type of the input column otherwise, narrow types among them: the
+	// OutputType is the type of the result. Nil stands for Int64 for counts, for
+	// Float64 for Avg, and for the type of the input column otherwise, narrow types among them: the
 	// sum of an Int8 column overflows at 128.
 	OutputType arrow.DataType
 }
 
-// outputField describes the result for an input column. The least and the greatest
-// value of a column mean what its values mean, so they keep its metadata.
+// outputField describes the result for an input column. One of the values of a column,
+// such as the least, means what they mean, so it keeps the column's metadata.
 func (a Aggregation) outputField(input arrow.Field) arrow.Field {
 	output := arrow.Field{Name: a.OutputColumn, Type: a.outputType(input.Type), Nullable: true}
-	if a.OutputType == nil && (a.Function == Min || a.Function == Max) {
+	if a.OutputType == nil && a.Function.picks() {
 		output.Metadata = input.Metadata
 	}
 	return output
@@ -69,8 +92,10 @@ func (a Aggregation) outputType(input arrow.DataType) arrow.DataType {
 	switch {
 	case a.OutputType != nil:
 		return a.OutputType
-	case a.Function == Count:
+	case a.Function.counts():
 		return arrow.PrimitiveTypes.Int64
+	case a.Function == Avg:
+		return arrow.PrimitiveTypes.Float64
 	default:
 		return input
 	}
@@ -139,7 +164,7 @@ func (s Spec) Check() []error {
 	}
 	for _, aggregation := range s.Aggregations {
 		names = append(names, aggregation.OutputColumn)
-		if aggregation.Function < Count || aggregation.Function > Max {
+		if !aggregation.Function.isKnown() {
 			problems = append(problems, fmt.Errorf("columnar: unknown aggregate function %d", int(aggregation.Function)))
 		}
 		if s.Timed && aggregation.OutputColumn == metacols.Timestamp {

@@ -170,14 +170,14 @@ func (s *groupState) acceptInput(i int, dt arrow.DataType) error {
 	if err := checkAggregate(function, dt); err != nil {
 		return err
 	}
-	if function != Count {
+	if !function.counts() {
 		if err := s.checkUnit(s.spec.Aggregations[i].InputColumn, dt); err != nil {
 			return err
 		}
 	}
 	held, kind := s.aggregates[i], heldKind(function, arrays.KindOf(dt))
 	switch {
-	case function == Count || kind == arrays.AnyKind || kind == held.kind():
+	case function.counts() || kind == arrays.AnyKind || kind == held.kind():
 		return nil
 	case held.kind() != arrays.AnyKind:
 		return kindMismatch(dt, held.kind())
