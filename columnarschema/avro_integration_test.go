@@ -5,7 +5,6 @@
 package columnarschema_test
 
 import (
-	"errors"
 	"fmt"
 	"math/big"
 	"strings"
@@ -116,17 +115,7 @@ func TestAvroColumnsThroughARealBrokerAndRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	consumed := throughBroker(t, topic, records)
-	batch, err := codec.Decode(topic, consumed)
-	for err != nil {
-		pending, ok := errors.AsType[*schema.FetchPendingError](err)
-		if !ok {
-			t.Fatal(err)
-		}
-		if _, err := cache.AwaitWriterSchema(ctx, pending.SchemaID); err != nil {
-			t.Fatal(err)
-		}
-		batch, err = codec.Decode(topic, consumed)
-	}
+	batch := decodeWaiting(t, cache, codec, topic, consumed)
 	defer batch.Release()
 	got := map[string]string{}
 	for i := range 3 {
