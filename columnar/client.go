@@ -28,10 +28,10 @@ type RebalanceListener interface {
 
 // Consumer reads records. A runner calls it from one goroutine at a time.
 //
-// A consumer may also be a [PositionReader], [CommittedReader],
-// [OffsetRangeReader], [LogEndReader], [PartitionCounter], [Pauser],
-// [RebalanceNotifier], [PollWaker], [StableEndReader] or [PollBounder]; a runner and a [CutReader] find these by
-// type assertion and work without them.
+// A consumer may also be a [ContextSubscriber], [GroupMember], [PositionReader],
+// [CommittedReader], [OffsetRangeReader], [LogEndReader], [PartitionCounter],
+// [Pauser], [RebalanceNotifier], [PollWaker], [StableEndReader] or [PollBounder]; a
+// runner and a [CutReader] find these by type assertion and work without them.
 type Consumer interface {
 	// Assign makes partitions the whole assignment. It is for consumers outside
 	// a group.
@@ -54,6 +54,23 @@ type Consumer interface {
 	// GroupMetadata identifies the member and generation of the latest Poll, for
 	// [TransactionalProducer.SendOffsets]. It is opaque.
 	GroupMetadata() any
+}
+
+// ContextSubscriber is a [Consumer] that joins its group under a context. A runner
+// joins in its first round then, under the context of the round, and not where the
+// runner is made.
+type ContextSubscriber interface {
+	// SubscribeContext is [Consumer.Subscribe], bounded by ctx. After an error it may
+	// be called again.
+	SubscribeContext(ctx context.Context, topics []string, listener RebalanceListener) error
+}
+
+// GroupMember is a [Consumer] that knows its group, and the names that one process at
+// a time can go by. A runner whose store is a [MemberStore] claims them before it
+// joins, because joining under the name of a living process harms that one.
+type GroupMember interface {
+	// Membership returns the group, and names such as a transactional id.
+	Membership() (group string, names []string)
 }
 
 // PositionReader is a [Consumer] that knows the next offset it will deliver,

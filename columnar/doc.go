@@ -122,6 +122,8 @@
 //	StateLayoutError           the same, from Restore             keep the configuration, or start the node empty
 //	DamagedSnapshotError       stored bytes have changed          passed over; an error with WithStrictSnapshots
 //	StaleOwnerError            another process owns the state     terminal for this owner
+//	MemberInUseError           a living runner has the same ids   end it, or give each process ids of its own
+//	StateGroupError            the store is another group's       a store for each group; WithStateGroup
 //	ReplayError                history cannot be repeated         an older snapshot, or MissingStateRebuild with a new store
 //	RollbackError              a round could not be taken back    terminal; start again
 //	ErrRunnerClosed            a call after Close                 none

@@ -43,6 +43,7 @@ type GroupRunner struct {
 	events      []rebalance // that arrived while a round was busy
 	deferred    []error     // of callbacks, for the next round
 
+	entry     entry
 	alignment alignment
 	fired     []*firedBarrier // that are committed and not stored yet, by epoch
 	terminal  error           // why no further round runs
@@ -71,7 +72,7 @@ func newRunner(built *BuiltTopology, topics []string, consumer Consumer, produce
 	owned := newOwnership(env)
 	r := &GroupRunner{
 		environment: env, ownership: owned, committer: &committer{ownership: owned},
-		turn: make(chan struct{}, 1), signal: newRebalanceSignal(),
+		entry: entry{ownership: owned}, turn: make(chan struct{}, 1), signal: newRebalanceSignal(),
 	}
 	r.stats.stats.PendingEpoch, r.stats.stats.LastEpoch = NoEpoch, NoEpoch
 	return r

@@ -3,23 +3,19 @@
 package columnar
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"time"
 )
-
-// countTimeout bounds how long the construction of a runner waits for the
-// partition counts of its topics.
-const countTimeout = 30 * time.Second
 
 // NewGroupRunner builds topology, subscribes consumer to its source topics with
 // the runner as listener, and returns the runner. It returns everything that is
-// wrong with the arguments and options, joined. Where the consumer can tell
-// partition counts, topics that share state need equal ones: otherwise the error
-// is a [*PartitionCountError].
+// wrong with the arguments and options, joined.
+//
+// It talks to nobody. The first round does, under its context: where the consumer is
+// a [ContextSubscriber] the runner joins there, after it has claimed the names of the
+// member in a [MemberStore]. Where the consumer can tell partition counts, topics that
+// share state need equal ones: otherwise the first round returns a
+// [*PartitionCountError].
 //
 // Consumer and producer stay the caller's to close, after the runner.
 func NewGroupRunner(topology *Topology, consumer Consumer, producer Producer, options ...GroupRunnerOption) (*GroupRunner, error) {
@@ -51,8 +47,11 @@ func NewGroupRunner(topology *Topology, consumer Consumer, producer Producer, op
 		return nil, errors.Join(err, built.Close())
 	}
 	r.connect()
-	if err := r.start(topology); err != nil {
-		return nil, errors.Join(err, built.Close())
+	r.entry.topics = topology.SourceTopics()
+	if r.subscriber == nil {
+		if err := consumer.Subscribe(r.entry.topics, r); err != nil {
+			return nil, errors.Join(err, built.Close())
+		}
 	}
 	if _, none := r.settings.store.(noStateStore); none && r.shape.stateful {
 		r.settings.logger.Warn("the topology keeps state and the runner has no state store: state is lost when the process ends; set one with WithStateStore")
@@ -71,28 +70,6 @@ func (r *GroupRunner) connect() {
 	if bounder, ok := r.consumer.(PollBounder); ok && r.settings.pollRecords > 0 {
 		bounder.BoundPolls(r.settings.pollRecords)
 	}
-}
-
-// start checks the partition counts and joins the group.
-func (r *GroupRunner) start(topology *Topology) error {
-	if r.counter != nil && r.shape.stateful {
-		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
-		defer cancel()
-		counts, err := r.counter.PartitionCounts(ctx, r.shape.together)
-		if err != nil {
-			return textPrefix.Wrap(err, "partition counts")
-		}
-		if !equalCounts(counts) {
-			return &PartitionCountError{Counts: counts}
-		}
-		r.counts = maps.Clone(counts)
-	}
-	return r.consumer.Subscribe(topology.SourceTopics(), r)
-}
-
-func equalCounts(counts map[string]int) bool {
-	values := slices.Collect(maps.Values(counts))
-	return len(values) == 0 || slices.Min(values) == slices.Max(values)
 }
 
 // Subscribe joins the group with consumer for the source topics of topology,

@@ -191,7 +191,7 @@ func TestIdlePartitionMovesToAnotherMember(t *testing.T) {
 			start := func(id string) (*fakeMember, *GroupRunner) {
 				m := c.member(id)
 				return m, newTestRunner(t, countInWindows(t, memory.DefaultAllocator, EmitFinal), m, m,
-					WithStateStore(must[*FileStateStore](t)(OpenFileStateStore(directory, WithSharedDirectory()))), WithIdleTimeout(5*time.Second))
+					WithStateStore(must[*FileStateStore](t)(OpenFileStateStore(directory))), WithIdleTimeout(5*time.Second))
 			}
 			_, a := start("a")
 			c.fillTimed(in(1), "1000 a 1", "9000 a 1")

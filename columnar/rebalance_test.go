@@ -212,13 +212,14 @@ func (s *slowStore) LoadSnapshot(ctx context.Context, info SnapshotInfo) (map[st
 func TestTopicsThatShareStateNeedEqualPartitionCounts(t *testing.T) {
 	c := clusterOf(t, map[string]int{"a": 4, "b": 8})
 	m := c.member("member")
-	r, err := NewGroupRunner(chainTopology(t), m, m)
+	c.fill(TopicPartition{"a", 0}, ones(1)...)
 	var counts *PartitionCountError
-	if r != nil || !errors.As(err, &counts) || err.Error() != "columnar: topics that are processed together have different partition counts: a 4, b 8" {
-		t.Errorf("NewGroupRunner = %v, %v; want a *PartitionCountError", r, err)
+	err := newTestRunner(t, chainTopology(t), m, m).Run(t.Context())
+	if !errors.As(err, &counts) || err.Error() != "columnar: topics that are processed together have different partition counts: a 4, b 8" {
+		t.Errorf("Run = %v; want a *PartitionCountError", err)
 	}
-	if len(c.members) != 0 {
-		t.Error("the member joined the group nonetheless")
+	if len(c.committed) != 0 {
+		t.Errorf("committed %v; want nothing", c.committed)
 	}
 }
 

@@ -16,6 +16,9 @@ func (r *GroupRunner) execute(rd *round) error {
 	if r.terminal != nil {
 		return r.terminal
 	}
+	if err := r.entry.join(rd.poll, r); err != nil {
+		return r.settle(err)
+	}
 	if err := r.prepare(rd); err != nil {
 		return r.settle(err)
 	}

@@ -212,14 +212,15 @@ type environment struct {
 	producer Producer
 
 	// Optional seams; nil where the consumer, producer or store lacks them.
-	positions PositionReader
-	committed CommittedReader
-	ranges    OffsetRangeReader
-	counter   PartitionCounter
-	pauser    Pauser
-	noter     OffsetNoter
-	snapshots SnapshotStore
-	journal   JournalStore
+	subscriber ContextSubscriber
+	positions  PositionReader
+	committed  CommittedReader
+	ranges     OffsetRangeReader
+	counter    PartitionCounter
+	pauser     Pauser
+	noter      OffsetNoter
+	snapshots  SnapshotStore
+	journal    JournalStore
 
 	stats statsRecorder
 }
@@ -227,6 +228,7 @@ type environment struct {
 // findSeams looks up what consumer, producer and store can do beyond their
 // interfaces.
 func (e *environment) findSeams() {
+	e.subscriber, _ = e.consumer.(ContextSubscriber)
 	e.positions, _ = e.consumer.(PositionReader)
 	e.committed, _ = e.consumer.(CommittedReader)
 	e.ranges, _ = e.consumer.(OffsetRangeReader)

@@ -5,6 +5,7 @@ package columnar
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 )
 
@@ -106,6 +107,38 @@ type SnapshotStore interface {
 	// Abandon makes every snapshot of a partition with a higher sequence
 	// unusable for recovery. Unconfirmed ones may be deleted.
 	Abandon(ctx context.Context, partition int, generation, sequence int64) error
+}
+
+// MemberStore is a [StateStore] that keeps processes apart which go by the same name.
+type MemberStore interface {
+	StateStore
+	// ClaimMember makes the caller the only one that goes by each name, until the
+	// closer is closed or the process ends. It is a [*MemberInUseError] where somebody
+	// else does, in this process or another, and a [*StateGroupError] where the store
+	// holds the state of another group. After an error nothing is claimed.
+	ClaimMember(ctx context.Context, group string, names []string) (io.Closer, error)
+}
+
+// MemberInUseError says that another runner goes by the name of this one: joining
+// would have ended it.
+type MemberInUseError struct {
+	Name  string
+	Store string // where the claim is
+}
+
+func (e *MemberInUseError) Error() string {
+	return fmt.Sprintf("columnar: another runner goes by the %s, with its state in %s: end that one, or give this one names of its own", e.Name, e.Store)
+}
+
+// StateGroupError says that a store holds the state of another consumer group.
+type StateGroupError struct {
+	Group string // that was to use the store
+	Owner string // whose state the store holds
+	Store string
+}
+
+func (e *StateGroupError) Error() string {
+	return fmt.Sprintf("columnar: the state in %s is that of group %q: give group %q a store of its own, as WithStateGroup does", e.Store, e.Owner, e.Group)
 }
 
 // JournalStore is a [SnapshotStore] that keeps a journal of rounds beside the

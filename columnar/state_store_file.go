@@ -31,22 +31,24 @@ const defaultRetainedEpochs = 100
 // before a save returns, and a save that a crash cuts short leaves the snapshot
 // before it in place.
 //
-// One directory belongs to the members of one consumer group, since its files
-// are named by partition alone. It is locked against other processes at the
-// first claim of a partition, unless [WithSharedDirectory] is given. A
+// One directory belongs to one consumer group, since its files are named by partition
+// alone; its first member puts the group's name there. The members of the group that
+// run on one machine share it: each partition belongs to the member that claimed it
+// last. A member that goes by the name of a living one is refused, see [MemberStore]. A
 // FileStateStore is safe for concurrent use by multiple goroutines.
 type FileStateStore struct {
 	directory string
 	files     statefile.FileSystem
 	retained  int
-	shared    bool
 
-	mu          sync.Mutex // guards what follows
-	processLock io.Closer
-	partitions  map[int]*statefile.Partition
+	mu         sync.Mutex // guards what follows
+	partitions map[int]*statefile.Partition
 }
 
-var _ JournalStore = (*FileStateStore)(nil)
+var (
+	_ JournalStore = (*FileStateStore)(nil)
+	_ MemberStore  = (*FileStateStore)(nil)
+)
 
 // FileStateStoreOption configures a [FileStateStore].
 type FileStateStoreOption func(*FileStateStore)
@@ -67,13 +69,6 @@ func WithRetainedEpochs(epochs int) FileStateStoreOption {
 	return func(s *FileStateStore) { s.retained = epochs }
 }
 
-// WithSharedDirectory lets several processes, members of one group, use the
-// directory at once. Each partition then belongs to the process that claimed it
-// last.
-func WithSharedDirectory() FileStateStoreOption {
-	return func(s *FileStateStore) { s.shared = true }
-}
-
 // NewFileStateStore returns a store in directory, which is made at the first
 // save.
 func NewFileStateStore(directory string) *FileStateStore {
@@ -86,7 +81,7 @@ func NewFileStateStore(directory string) *FileStateStore {
 }
 
 // OpenFileStateStore returns a store in directory with options. It makes the
-// directory and, unless it is shared, locks it against other processes.
+// directory.
 func OpenFileStateStore(directory string, options ...FileStateStoreOption) (*FileStateStore, error) {
 	s := NewFileStateStore(directory)
 	var errs []error
@@ -106,24 +101,20 @@ func OpenFileStateStore(directory string, options ...FileStateStoreOption) (*Fil
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if err := s.lockDirectory(); err != nil {
+	if err := s.makeDirectory(); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Close gives the directory free for other processes. The store holds no
-// unsaved data, and may be used again.
+// Close closes the files of the store. The store holds no unsaved data, and may be
+// used again.
 func (s *FileStateStore) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var errs []error
 	for _, p := range s.partitions {
 		errs = append(errs, p.Close())
-	}
-	if s.processLock != nil {
-		errs = append(errs, s.processLock.Close())
-		s.processLock = nil
 	}
 	return errors.Join(errs...)
 }
@@ -166,7 +157,7 @@ func (s *FileStateStore) Save(partition int, epoch int64, snapshot map[string][]
 // Claim makes the caller the owner of partition: see [SnapshotStore]. It removes
 // what saves that a crash cut short have left.
 func (s *FileStateStore) Claim(ctx context.Context, partition int) (int64, error) {
-	if err := s.lockDirectory(); err != nil {
+	if err := s.makeDirectory(); err != nil {
 		return 0, err
 	}
 	var generation int64
@@ -305,22 +296,30 @@ func (s *FileStateStore) Rounds(ctx context.Context, partition int, sequence int
 	return rounds, nil
 }
 
-// lockDirectory makes the directory and locks it against other processes.
-func (s *FileStateStore) lockDirectory() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *FileStateStore) makeDirectory() error {
 	if err := s.files.MakeDirectory(s.directory); err != nil {
 		return textPrefix.Wrap(err, "state directory")
 	}
-	if s.shared || s.processLock != nil {
-		return nil
-	}
-	lock, err := s.files.LockForProcess(filepath.Join(s.directory, "directory.lock"))
-	if err != nil {
-		return textPrefix.Wrap(err, "state directory %s is in use by another process", s.directory)
-	}
-	s.processLock = lock
 	return nil
+}
+
+// ClaimMember locks a file for each name: see [MemberStore].
+func (s *FileStateStore) ClaimMember(_ context.Context, group string, names []string) (io.Closer, error) {
+	if err := s.makeDirectory(); err != nil {
+		return nil, err
+	}
+	claim, err := statefile.ClaimMember(s.files, s.directory, group, names)
+	var used *statefile.MemberInUseError
+	var other *statefile.OtherGroupError
+	switch {
+	case errors.As(err, &used):
+		return nil, &MemberInUseError{Name: used.Name, Store: s.directory}
+	case errors.As(err, &other):
+		return nil, &StateGroupError{Group: group, Owner: other.Owner, Store: s.directory}
+	case err != nil:
+		return nil, textPrefix.Wrap(err, "claiming the state directory %s", s.directory)
+	}
+	return claim, nil
 }
 
 // exclusive runs f while neither this process nor another uses the files of

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -433,7 +434,7 @@ func TestFileStateStoreRemovesTemporaryFilesAtAClaim(t *testing.T) {
 
 func TestFileStateStoreOptions(t *testing.T) {
 	directory := t.TempDir()
-	store, err := OpenFileStateStore(directory, WithStateGroup("../a/b"), WithSharedDirectory())
+	store, err := OpenFileStateStore(directory, WithStateGroup("../a/b"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -442,9 +443,6 @@ func TestFileStateStoreOptions(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(directory, ".._a_b", "partition-0.snapshot")); err != nil {
 		t.Errorf("the group's directory: %v", err)
-	}
-	if _, err := os.Stat(filepath.Join(directory, ".._a_b", "directory.lock")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a shared directory has a lock of one process: %v", err)
 	}
 	if got := directoryName(".."); got != "_.." {
 		t.Errorf("directory of group %q = %q; want %q", "..", got, "_..")
@@ -456,28 +454,33 @@ func TestFileStateStoreOptions(t *testing.T) {
 	}
 }
 
-func TestFileStateStoreRefusesADirectoryOfAnotherProcess(t *testing.T) {
+// A name is one member's at a time, in this process and in others; members of other
+// names share the directory, and those of another group do not.
+func TestFileStateStoreKeepsMembersApart(t *testing.T) {
 	if directory := os.Getenv("COLUMNAR_TEST_STATE_DIRECTORY"); directory != "" {
-		_, err := OpenFileStateStore(directory)
+		_, err := NewFileStateStore(directory).ClaimMember(t.Context(), "g", []string{`transactional id "b"`, `transactional id "a"`})
 		fmt.Println("second process:", err)
 		return
 	}
 	directory := t.TempDir()
-	store, err := OpenFileStateStore(directory)
+	first, err := NewFileStateStore(directory).ClaimMember(t.Context(), "g", []string{`transactional id "a"`})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another store of the same process may share the directory, and its end leaves
-	// the first one's claim alone.
-	other, err := OpenFileStateStore(directory)
+	other := NewFileStateStore(directory)
+	const refused = "columnar: another runner goes by the transactional id \"a\", with its state in %s: end that one, or give this one names of its own"
+	if _, err := other.ClaimMember(t.Context(), "g", []string{`transactional id "a"`}); err == nil || err.Error() != fmt.Sprintf(refused, directory) {
+		t.Errorf("the same name in one process: %v", err)
+	}
+	second, err := other.ClaimMember(t.Context(), "g", []string{`transactional id "c"`})
 	if err != nil {
-		t.Fatalf("second store of one process: %v", err)
+		t.Errorf("another name: %v", err)
 	}
-	claim(t, other, 0)
-	if err := other.Close(); err != nil {
-		t.Fatal(err)
+	want := fmt.Sprintf("columnar: the state in %s is that of group \"g\": give group \"h\" a store of its own, as WithStateGroup does", directory)
+	if _, err := other.ClaimMember(t.Context(), "h", []string{`transactional id "d"`}); err == nil || err.Error() != want {
+		t.Errorf("another group: %v; want %s", err, want)
 	}
-	open := func() string {
+	inAnotherProcess := func() string {
 		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 		command.Env = append(os.Environ(), "COLUMNAR_TEST_STATE_DIRECTORY="+directory)
 		output, err := command.CombinedOutput()
@@ -486,13 +489,20 @@ func TestFileStateStoreRefusesADirectoryOfAnotherProcess(t *testing.T) {
 		}
 		return string(output)
 	}
-	if got, want := open(), "second process: columnar: state directory "+directory+" is in use by another process"; !strings.Contains(got, want) {
+	if got, want := inAnotherProcess(), "second process: "+fmt.Sprintf(refused, directory); !strings.Contains(got, want) {
 		t.Errorf("output %q; want %q", got, want)
 	}
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
+	// What a refused claim had taken is free.
+	third, err := other.ClaimMember(t.Context(), "g", []string{`transactional id "b"`})
+	if err != nil {
+		t.Errorf("the name that a refused claim had taken: %v", err)
 	}
-	if got, want := open(), "second process: <nil>"; !strings.Contains(got, want) {
+	for _, claim := range []io.Closer{first, second, third} {
+		if err := claim.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, want := inAnotherProcess(), "second process: <nil>"; !strings.Contains(got, want) {
 		t.Errorf("output after Close %q; want %q", got, want)
 	}
 }

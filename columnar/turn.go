@@ -151,6 +151,7 @@ func (r *GroupRunner) Run(ctx context.Context) error {
 		case !r.mayRetry(err):
 			return errors.Join(err, r.Close())
 		}
+		r.settings.logger.Info("the round is tried again", "after", backoff)
 		pause := time.NewTimer(backoff)
 		select {
 		case <-pause.C:
@@ -253,6 +254,7 @@ func (r *GroupRunner) close() error {
 		r.alignment.unwatch()
 		r.alignment.unwatch = nil
 	}
+	errs = append(errs, r.entry.leave())
 	r.closed = true
 	errs = append(errs, r.topology.Close())
 	return errors.Join(errs...)

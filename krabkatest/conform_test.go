@@ -53,7 +53,7 @@ func TestStoresPassTheirSuite(t *testing.T) {
 			return memory.Open(nil), func() error { return nil }, nil
 		},
 		"files": func() (columnar.SnapshotStore, func() error, error) {
-			store, err := columnar.OpenFileStateStore(directory, columnar.WithSharedDirectory())
+			store, err := columnar.OpenFileStateStore(directory)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -93,7 +93,7 @@ func testAdvanceIsCommittedOnce(t *testing.T, c cluster) {
 						t.Fatal(err)
 					}
 					recovered = false
-					r, err := columnar.NewGroupRunner(windowedCounts(t, in, out), m, m, columnar.WithStateStore(columnar.NewFileStateStore(dir)),
+					r, err := columnar.NewGroupRunner(windowedCounts(t, in, out), m, m, columnar.WithStateStore(killedStore{columnar.NewFileStateStore(dir)}),
 						columnar.WithHooks(columnar.Hooks{Recovery: func(columnar.RecoveryInfo) { recovered = true }}))
 					if err != nil {
 						t.Fatal(err)

@@ -268,7 +268,7 @@ func (c memberConfig) run(ctx context.Context) error {
 		trapped := trappedMember{member, trap}
 		consumer, producer = trapped, trapped
 	}
-	files, err := columnar.OpenFileStateStore(c.StateDir, columnar.WithSharedDirectory())
+	files, err := columnar.OpenFileStateStore(c.StateDir)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,7 @@ func (e *OptionError) Error() string {
 type UnreachableError struct {
 	Seeds []string
 	Cause error
+	wrong bool // the address is, for all that can be told
 }
 
 func (e *UnreachableError) Error() string {
@@ -48,8 +49,15 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the failure of the last attempt.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// Retriable is true: a broker may come back.
-func (e *UnreachableError) Retriable() bool { return true }
+// Retriable reports whether a broker may come back. It is false for a member that has
+// looked for hosts which nobody knows by name, as [WithCallTimeout] says for how long.
+func (e *UnreachableError) Retriable() bool { return !e.wrong }
+
+// isUnknownHost reports whether err says that no host has the name.
+func isUnknownHost(err error) bool {
+	var lookup *net.DNSError
+	return errors.As(err, &lookup) && lookup.IsNotFound
+}
 
 // AccessError says that the brokers know the client but refuse it: SASL failed,
 // or the principal lacks a permission.

@@ -24,6 +24,9 @@ import (
 // the coordinator by a request of its own.
 const leaveGrace = 500 * time.Millisecond
 
+// joinPatience is how long SubscribeContext waits for a broker.
+const joinPatience = 5 * time.Second
+
 // rebalance is a callback of the client that waits for the polling goroutine.
 type rebalance struct {
 	handle func()
@@ -61,6 +64,7 @@ type groupConsumer struct {
 
 	listener   columnar.RebalanceListener
 	subscribed bool
+	sought     time.Time // since when SubscribeContext has looked for a broker
 	closeOnce  sync.Once
 	closeErr   error
 }
@@ -129,6 +133,40 @@ func (g *groupConsumer) Assign([]columnar.TopicPartition) error {
 // [UnreachableError], [AccessError], [columnar.TopicError],
 // [UnequalPartitionsError]; after an error Subscribe may be called again.
 func (g *groupConsumer) Subscribe(topics []string, listener columnar.RebalanceListener) error {
+	return g.subscribe(context.Background(), g.settings.callTimeout, topics, listener)
+}
+
+// SubscribeContext is Subscribe, bounded by ctx too. It waits for a broker for five
+// seconds at most, so that a runner can tell that it waits and try again. When the
+// name of no broker has been known for as long as [WithCallTimeout] says, the
+// [UnreachableError] is not retriable any more: the address is wrong.
+func (g *groupConsumer) SubscribeContext(ctx context.Context, topics []string, listener columnar.RebalanceListener) error {
+	if g.sought.IsZero() {
+		g.sought = time.Now()
+	}
+	err := g.subscribe(ctx, min(joinPatience, g.settings.callTimeout), topics, listener)
+	var away *UnreachableError
+	if errors.As(err, &away) && isUnknownHost(away.Cause) && time.Since(g.sought) >= g.settings.callTimeout {
+		away.wrong = true
+	}
+	return err
+}
+
+// Membership returns the group, and the names that one member at a time can go by:
+// those of its transactional id and of its instance.
+func (g *groupConsumer) Membership() (group string, names []string) {
+	if g.transactionalID != "" {
+		names = append(names, fmt.Sprintf("transactional id %q", g.transactionalID))
+	}
+	if g.instanceID != "" {
+		names = append(names, fmt.Sprintf("instance id %q of group %q", g.instanceID, g.group))
+	}
+	return g.group, names
+}
+
+// subscribe waits for a broker at most for patience, and for the rest as long as
+// [WithCallTimeout] says.
+func (g *groupConsumer) subscribe(ctx context.Context, patience time.Duration, topics []string, listener columnar.RebalanceListener) error {
 	if g.subscribed {
 		return fmt.Errorf("kafka: subscribe: the member of group %q is subscribed already", g.group)
 	}
@@ -136,11 +174,13 @@ func (g *groupConsumer) Subscribe(topics []string, listener columnar.RebalanceLi
 	if len(topics) == 0 {
 		return fmt.Errorf("kafka: subscribe: no topics")
 	}
-	ctx, cancel := g.bounded()
-	defer cancel()
-	if err := g.reach(ctx); err != nil {
-		return err
+	waiting, stop := context.WithTimeout(ctx, patience)
+	defer stop()
+	if err := g.reach(waiting); err != nil {
+		return cmp.Or(ctx.Err(), err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, g.settings.callTimeout)
+	defer cancel()
 	counts, err := g.PartitionCounts(ctx, topics)
 	if err != nil {
 		return err

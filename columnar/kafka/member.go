@@ -28,6 +28,8 @@ type Member struct {
 
 var (
 	_ columnar.Consumer          = (*Member)(nil)
+	_ columnar.ContextSubscriber = (*Member)(nil)
+	_ columnar.GroupMember       = (*Member)(nil)
 	_ columnar.PositionReader    = (*Member)(nil)
 	_ columnar.CommittedReader   = (*Member)(nil)
 	_ columnar.OffsetRangeReader = (*Member)(nil)

@@ -40,6 +40,8 @@ type TransactionalMember struct {
 
 var (
 	_ columnar.Consumer                     = (*TransactionalMember)(nil)
+	_ columnar.ContextSubscriber            = (*TransactionalMember)(nil)
+	_ columnar.GroupMember                  = (*TransactionalMember)(nil)
 	_ columnar.PositionReader               = (*TransactionalMember)(nil)
 	_ columnar.CommittedReader              = (*TransactionalMember)(nil)
 	_ columnar.OffsetRangeReader            = (*TransactionalMember)(nil)

@@ -35,9 +35,6 @@ type FileSystem interface {
 	// TryLock takes an exclusive lock on a file, which it creates. It returns
 	// nil without an error when another holder has it.
 	TryLock(path string) (io.Closer, error)
-	// LockForProcess takes a lock that only other processes contend for, until
-	// the closer is closed or the process ends.
-	LockForProcess(path string) (io.Closer, error)
 }
 
 // File is an open file whose content can be made durable.

@@ -14,6 +14,3 @@ import (
 func (OS) TryLock(path string) (io.Closer, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 }
-
-// LockForProcess takes a record lock on a file, which other processes contend for.
-func (s OS) LockForProcess(path string) (io.Closer, error) { return s.TryLock(path) }

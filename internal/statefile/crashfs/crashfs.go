@@ -247,11 +247,6 @@ func (m *FileSystem) TryLock(path string) (io.Closer, error) {
 	return memoryLock{m, path}, nil
 }
 
-// LockForProcess takes no lock: one process is all that uses the file system.
-func (m *FileSystem) LockForProcess(string) (io.Closer, error) {
-	return io.NopCloser(nil), nil
-}
-
 type memoryLock struct {
 	system *FileSystem
 	path   string
