@@ -60,7 +60,7 @@ test: ## Run all tests that need nothing but Go, under the race detector
 	go test -race -shuffle=on -parallel $(PARALLEL) -timeout 20m $(PKG)
 
 .PHONY: simulate
-simulate: ## Simulate SEEDS leader elections, without the race detector, which allows few
+simulate: ## Simulate SEEDS leader elections, and runners for 50 seconds, without the race detector, which allows few
 	go test -count=1 -run '^TestSimulated(Elections|Days)$$' ./coordination -sim.seeds $(SEEDS) -sim.days 100
 
 .PHONY: mutants

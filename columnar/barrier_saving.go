@@ -34,6 +34,13 @@ func (r *GroupRunner) copyBarrier(ctx context.Context, fires *firing) error {
 				info.Positions[progress.TopicPartition] = offset
 			}
 		}
+		if r.keepsState() && p.snapshot.Sequence == 0 {
+			// The barrier commits a partition that has had no record: a crash before the
+			// state at the cut is stored must not leave the commit without any state.
+			if err := r.saveSnapshot(ctx, p, SnapshotInfo{Epoch: NoEpoch, Positions: info.Positions}); err != nil {
+				return err
+			}
+		}
 		copied, err := r.copyState(ctx, p, info)
 		if err != nil {
 			return err

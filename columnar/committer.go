@@ -165,6 +165,9 @@ func (c *committer) rewindAll(force bool) {
 	for _, p := range c.ordered() {
 		for _, progress := range p.inOrder() {
 			c.rewind(progress, force)
+			if _, waits := c.restored[p.number]; waits && !p.owned {
+				progress.misplaced = false // the assignment that the restore waits for seeks it
+			}
 		}
 	}
 }

@@ -418,6 +418,11 @@ func (r *GroupRunner) conclude(rd *round) {
 	if rd.firing != nil {
 		r.closeBarrier(rd)
 	}
+	if rd.aborted {
+		// The abort that settled the commit has taken the consumer to the committed
+		// offsets, past what replaying partitions have yet to read.
+		r.rewindAll(true)
+	}
 	for _, work := range rd.work {
 		if rd.advance == nil && work.snapshot.Sequence > 0 && !work.snapshot.Confirmed && work.saving == nil {
 			r.confirm(rd.ctx, work.logicalPartition)

@@ -31,7 +31,7 @@ func (c *client) call(method string, effect func() error) error {
 	return c.ask(method, true)
 }
 
-// read runs a call that changes nothing.
+// read runs a call that changes nothing at the broker.
 func (c *client) read(method string, effect func() error) error {
 	if err := c.ask(method, false); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (c *client) read(method string, effect func() error) error {
 
 // Intercept makes the broker ask intercept before each call of a client takes effect
 // and after it, and fail the call with the error that intercept returns. Polls and
-// calls that only read are asked about before alone. The function may use the
+// calls that change nothing at the broker are asked about before alone. The function may use the
 // broker, and runs on the goroutine of the call. nil ends it.
 //
 // An error for CommitTransaction comes out as a [*columnar.CommitUnknownError]
@@ -60,3 +60,6 @@ func (b *Broker) FailNext(method string, fault error) { b.faults.queue(method, f
 // LoseNextAnswer makes the next call of a method, by any client, take effect and fail
 // with fault.
 func (b *Broker) LoseNextAnswer(method string, fault error) { b.faults.queue(method, true, fault) }
+
+// ClearFaults ends all ordered failures.
+func (b *Broker) ClearFaults() { b.faults.clear() }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -33,14 +34,20 @@ type consumer struct {
 	resumed    map[columnar.TopicPartition]int // polls that a resumed partition still misses
 	limit      int
 	woken      bool
+	rand       *rand.Rand // nil where nothing is random
 }
 
 func newConsumer(b *Broker, name string, process *Process) consumer {
-	return consumer{
+	c := consumer{
 		client:     client{broker: b, name: name, process: process},
 		partitions: map[columnar.TopicPartition]*position{}, paused: map[columnar.TopicPartition]bool{},
 		resumed: map[columnar.TopicPartition]int{}, limit: pollLimit,
 	}
+	if seed := b.settings.seed; seed != nil {
+		// Consumers that poll at once do not change each other's moods.
+		c.rand = rand.New(rand.NewPCG(*seed, uint64(b.clients)))
+	}
+	return c
 }
 
 // poll waits for records. rebalance runs before each look.
@@ -114,8 +121,8 @@ func (c *consumer) fetch() (records map[columnar.TopicPartition][]columnar.Consu
 	b := c.broker
 	records = map[columnar.TopicPartition][]columnar.ConsumedRecord{}
 	partitions := slices.SortedFunc(maps.Keys(c.partitions), comparePartitions)
-	if b.rand != nil {
-		b.rand.Shuffle(len(partitions), func(i, j int) { partitions[i], partitions[j] = partitions[j], partitions[i] })
+	if c.rand != nil {
+		c.rand.Shuffle(len(partitions), func(i, j int) { partitions[i], partitions[j] = partitions[j], partitions[i] })
 	}
 	left := c.limit
 	for _, tp := range partitions {
@@ -138,12 +145,12 @@ func (c *consumer) fetch() (records map[columnar.TopicPartition][]columnar.Consu
 			continue
 		}
 		stable, limit := log.stable(), left
-		if at.next < stable && b.chance(3) {
+		if at.next < stable && c.rand != nil && c.rand.IntN(3) == 0 {
 			partial = true
 			continue
 		}
-		if b.rand != nil {
-			limit = min(limit, 1+b.rand.IntN(20))
+		if c.rand != nil {
+			limit = min(limit, 1+c.rand.IntN(20))
 		}
 		for at.next < stable && limit > 0 {
 			e := log.entries[at.next]
@@ -164,7 +171,7 @@ func (c *consumer) fetch() (records map[columnar.TopicPartition][]columnar.Consu
 
 // Seek makes offset the next to be delivered for an assigned partition.
 func (c *consumer) Seek(tp columnar.TopicPartition, offset int64) error {
-	return c.call("Seek", func() error {
+	return c.read("Seek", func() error {
 		at, ok := c.partitions[tp]
 		if !ok {
 			return fmt.Errorf("krabkatest: seek of %s: %s/%d is not assigned", c.name, tp.Topic, tp.Partition)
@@ -278,8 +285,8 @@ func (c *consumer) Resume(partitions []columnar.TopicPartition) {
 	c.broker.lock()
 	defer c.broker.unlock()
 	for _, tp := range partitions {
-		if c.paused[tp] && c.broker.rand != nil {
-			c.resumed[tp] = c.broker.rand.IntN(4)
+		if c.paused[tp] && c.rand != nil {
+			c.resumed[tp] = c.rand.IntN(4)
 		}
 		delete(c.paused, tp)
 	}

@@ -158,6 +158,27 @@ func (b *Broker) unstable(g *group, tp columnar.TopicPartition) bool {
 	return false
 }
 
+// OpenTransaction appends a record to a partition in a transaction of somebody else,
+// which hides everything behind it from read-committed consumers, and returns what ends
+// the transaction. It has no time-out.
+func (b *Broker) OpenTransaction(topic string, partition int, record columnar.ProduceRecord) (end func(commit bool), err error) {
+	b.lock()
+	defer b.unlock()
+	log, err := b.log(columnar.TopicPartition{Topic: topic, Partition: partition})
+	if err != nil {
+		return nil, err
+	}
+	t := &transaction{producer: &transactionalProducer{}}
+	t.write(log, consumed(record))
+	b.change()
+	return func(commit bool) {
+		b.lock()
+		defer b.unlock()
+		t.committed = commit
+		b.finish(t)
+	}, nil
+}
+
 // CutOption changes how [Broker.PublishCut] publishes.
 type CutOption func(*cutSettings)
 
@@ -224,7 +245,18 @@ func (b *Broker) PublishCut(group string, epoch int64, topics []string, options 
 	return cut, nil
 }
 
-const barrierKindStart = 1
+// DeleteBarrierGroup writes the end of a barrier group to [columnar.BarrierStateTopic]:
+// its cuts are gone, and the epochs of a group of the same name begin anew.
+func (b *Broker) DeleteBarrierGroup(group string) {
+	b.CreateTopic(columnar.BarrierStateTopic, 1)
+	b.mustProduce(columnar.ProduceRecord{Key: barrierKey(barrierKindGroup, group, -1)})
+}
+
+// The kinds of the keys of barrier records that a broker writes here.
+const (
+	barrierKindGroup = 0
+	barrierKindStart = 1
+)
 
 // barrierKey is the key of a record of the barrier state topic: version, kind, group
 // and epoch.

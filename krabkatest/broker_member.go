@@ -114,6 +114,9 @@ func (c *groupConsumer) rebalance() error {
 	if len(revoked) > 0 && c.listener != nil {
 		c.listener.OnPartitionsRevoked(revoked)
 	}
+	if c.process.gone() {
+		return ErrCrashed // in a callback
+	}
 	if assigned := c.arriving(revoked); len(assigned) > 0 && c.listener != nil {
 		c.listener.OnPartitionsAssigned(assigned)
 	}

@@ -139,7 +139,7 @@ func (m *TransactionalMember) owns() error {
 // BeginTransaction starts a transaction. The broker hears of it with the first record
 // or offset.
 func (m *TransactionalMember) BeginTransaction() error {
-	return m.call("BeginTransaction", func() error {
+	return m.read("BeginTransaction", func() error {
 		if err := m.owns(); err != nil {
 			return err
 		}

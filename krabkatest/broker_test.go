@@ -462,10 +462,10 @@ func TestBrokerFailsOnDemand(t *testing.T) {
 		calls = append(calls, fmt.Sprintf("%s %s %v", call.Client, call.Method, call.Answer))
 		return nil
 	})
-	if err := m.BeginTransaction(); err != nil {
+	if err := errors.Join(m.BeginTransaction(), m.AbortTransaction()); err != nil {
 		t.Fatal(err)
 	}
-	want(t, "calls", []string{"id BeginTransaction false", "id BeginTransaction true"}, calls)
+	want(t, "calls", []string{"id BeginTransaction false", "id AbortTransaction false", "id AbortTransaction true"}, calls)
 }
 
 func TestProcessCrashesAtAStep(t *testing.T) {

@@ -65,6 +65,12 @@ func (f *faults) queue(method string, answer bool, fault error) {
 	f.queued = append(f.queued, queuedFault{method, answer, fault})
 }
 
+func (f *faults) clear() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.intercept, f.queued = nil, nil
+}
+
 // of returns the failure of a call; nil for none.
 func (f *faults) of(call Call) error {
 	f.mu.Lock()

@@ -30,13 +30,14 @@ type StateStore struct {
 type storedPartition struct {
 	generation int64
 	sequence   int64
-	snapshots  []storedSnapshot // in the order of their sequence
+	snapshots  []StoredSnapshot // in the order of their sequence
 	rounds     []storedRound
 }
 
-type storedSnapshot struct {
-	info  columnar.SnapshotInfo
-	state map[string][]byte
+// StoredSnapshot is one snapshot that a [StateStore] holds.
+type StoredSnapshot struct {
+	Info  columnar.SnapshotInfo
+	State map[string][]byte
 }
 
 type storedRound struct {
@@ -56,6 +57,25 @@ func (s *StateStore) FailNext(method string, fault error) { s.faults.queue(metho
 
 // LoseNextAnswer makes the next call of a method take effect and fail with fault.
 func (s *StateStore) LoseNextAnswer(method string, fault error) { s.faults.queue(method, true, fault) }
+
+// Stored returns the snapshots of a partition, the newest first, whatever fails on
+// demand.
+func (s *StateStore) Stored(partition int) []StoredSnapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.partitions[partition]
+	if p == nil {
+		return nil
+	}
+	stored := make([]StoredSnapshot, 0, len(p.snapshots))
+	for _, snapshot := range slices.Backward(p.snapshots) {
+		stored = append(stored, StoredSnapshot{cloneInfo(snapshot.Info), cloneState(snapshot.State)})
+	}
+	return stored
+}
+
+// ClearFaults ends all ordered failures.
+func (s *StateStore) ClearFaults() { s.faults.clear() }
 
 // Slow makes each save and round take so long as delay returns, or until the context
 // of the call ends. nil ends it.
@@ -138,7 +158,7 @@ func (o *OpenStore) Load(partition int, epoch int64) (map[string][]byte, error) 
 	state := map[string][]byte{}
 	err := o.call(context.Background(), "Load", partition, false, func(p *storedPartition) error {
 		if at := p.latest(epoch); at >= 0 {
-			state = cloneState(p.snapshots[at].state)
+			state = cloneState(p.snapshots[at].State)
 		}
 		return nil
 	})
@@ -184,7 +204,7 @@ func (o *OpenStore) Snapshots(ctx context.Context, partition int) ([]columnar.Sn
 	var infos []columnar.SnapshotInfo
 	err := o.call(ctx, "Snapshots", partition, false, func(p *storedPartition) error {
 		for _, snapshot := range slices.Backward(p.snapshots) {
-			infos = append(infos, cloneInfo(snapshot.info))
+			infos = append(infos, cloneInfo(snapshot.Info))
 		}
 		return nil
 	})
@@ -200,7 +220,7 @@ func (o *OpenStore) LoadSnapshot(ctx context.Context, info columnar.SnapshotInfo
 		if at < 0 {
 			return &columnar.DamagedSnapshotError{Partition: info.Partition, Epoch: info.Epoch, Name: o.name, Cause: fmt.Errorf("no snapshot has sequence %d", info.Sequence)}
 		}
-		state = cloneState(p.snapshots[at].state)
+		state = cloneState(p.snapshots[at].State)
 		return nil
 	})
 	return state, err
@@ -213,7 +233,7 @@ func (o *OpenStore) ConfirmSnapshot(ctx context.Context, info columnar.SnapshotI
 			return err
 		}
 		if at := p.find(info); at >= 0 {
-			p.snapshots[at].info.Confirmed = true
+			p.snapshots[at].Info.Confirmed = true
 		}
 		return nil
 	})
@@ -226,9 +246,9 @@ func (o *OpenStore) Abandon(ctx context.Context, partition int, generation, sequ
 		if err := p.owned(partition, generation); err != nil {
 			return err
 		}
-		p.snapshots = slices.DeleteFunc(p.snapshots, func(s storedSnapshot) bool { return s.info.Sequence > sequence && !s.info.Confirmed })
+		p.snapshots = slices.DeleteFunc(p.snapshots, func(s StoredSnapshot) bool { return s.Info.Sequence > sequence && !s.Info.Confirmed })
 		for i := range p.snapshots {
-			p.snapshots[i].info.Abandoned = p.snapshots[i].info.Abandoned || p.snapshots[i].info.Sequence > sequence
+			p.snapshots[i].Info.Abandoned = p.snapshots[i].Info.Abandoned || p.snapshots[i].Info.Sequence > sequence
 		}
 		return nil
 	})
@@ -274,17 +294,17 @@ func (p *storedPartition) add(info columnar.SnapshotInfo, state map[string][]byt
 	for _, value := range state {
 		info.Bytes += int64(len(value))
 	}
-	p.snapshots = slices.DeleteFunc(p.snapshots, func(s storedSnapshot) bool {
-		return s.info.Epoch == info.Epoch && info.Epoch != columnar.NoEpoch
+	p.snapshots = slices.DeleteFunc(p.snapshots, func(s StoredSnapshot) bool {
+		return s.Info.Epoch == info.Epoch && info.Epoch != columnar.NoEpoch
 	})
-	p.snapshots = append(p.snapshots, storedSnapshot{cloneInfo(info), cloneState(state)})
+	p.snapshots = append(p.snapshots, StoredSnapshot{cloneInfo(info), cloneState(state)})
 	return info
 }
 
 // latest returns the place of the newest snapshot of an epoch; -1 for none.
 func (p *storedPartition) latest(epoch int64) int {
 	for i, s := range slices.Backward(p.snapshots) {
-		if s.info.Epoch == epoch {
+		if s.Info.Epoch == epoch {
 			return i
 		}
 	}
@@ -292,7 +312,7 @@ func (p *storedPartition) latest(epoch int64) int {
 }
 
 func (p *storedPartition) find(info columnar.SnapshotInfo) int {
-	return slices.IndexFunc(p.snapshots, func(s storedSnapshot) bool { return s.info.Sequence == info.Sequence })
+	return slices.IndexFunc(p.snapshots, func(s StoredSnapshot) bool { return s.Info.Sequence == info.Sequence })
 }
 
 func cloneState(state map[string][]byte) map[string][]byte {
