@@ -29,7 +29,7 @@ const (
 
 // EncodeKey encodes a key of [StateTopic].
 //
-// It writes the empty member string for a lease key, whatever key.Member
+// EncodeKey writes the empty member string for a lease key, whatever key.Member
 // holds, because the frozen layout gives a lease no member. The caller owns
 // the returned bytes.
 func EncodeKey(key Key) []byte {

@@ -11,7 +11,7 @@ import (
 // ErrFenced reports that the broker refused a write, because the epoch of the
 // writer is not the newest epoch of its role.
 //
-// This is the expected end of a leadership. Another member minted an epoch,
+// A fence is the expected end of a leadership. Another member minted an epoch,
 // or the coordinator aborted a transaction of this member that stayed open
 // past its timeout and moved the epoch on; the wrapped detail says which when
 // the broker tells. A [LeaseWriter] wraps this error for the broker codes

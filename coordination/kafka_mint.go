@@ -18,7 +18,7 @@ const settingMaxTimeout = "transaction.max.timeout.ms"
 // AcquireEpoch implements [Coordinator], with the duration of the lease as
 // transaction timeout.
 //
-// It waits while the coordinator aborts a transaction of the last holder, and
+// AcquireEpoch waits while the coordinator aborts a transaction of the last holder, and
 // through outages, until ctx ends. A request whose answer is lost is sent
 // again; only the token of the last answer is returned, and the epochs before
 // it are burnt. The more of them there may be, the longer it waits in between,

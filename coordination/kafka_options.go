@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // KafkaOptions configures [NewKafkaTransportWithOptions].
@@ -25,11 +24,10 @@ type KafkaOptions struct {
 	// ClientOptions reach every client of the transport: TLS, SASL, the
 	// dialer, the client id, hooks, the logger of the client. They go before
 	// the timeouts and the short waits between attempts that the transport
-	// chooses. An option that
-	// decides what coordination depends on is an error: seed brokers, context,
-	// versions, acks, transactions, groups, consumed topics and the creation of
-	// topics by use. What concerns the client's own producing, such as a
-	// partitioner or a compression, has no effect.
+	// chooses. An option that decides what coordination depends on is an error:
+	// seed brokers, context, versions, acks, transactions, groups, consumed
+	// topics and the creation of topics by use. What concerns the client's own
+	// producing, such as a partitioner or a compression, has no effect.
 	ClientOptions []kgo.Opt
 
 	// TopicPolicy tells what [KafkaTransport.EnsureTopic] does. The zero value
@@ -156,48 +154,10 @@ func (o KafkaOptions) check(lease LeaseConfig) error {
 	return errors.Join(problems...)
 }
 
-// ownedOption is an option of the clients that callers may not change, and
-// what [kgo.Client.OptValue] returns for it. A nil value stands for an option
-// that is not given.
-type ownedOption struct {
-	name string
-	want any
-}
-
-func ownedOptions(ctx context.Context, brokers []string) []ownedOption {
-	owned := []ownedOption{
-		{"WithContext", ctx},
-		{"SeedBrokers", brokers},
-		{"RequiredAcks", kgo.AllISRAcks()},
-		{"MaxVersions", kversion.Stable()}, // the default of the client
-	}
-	for _, name := range []string{
-		"MinVersions", "AllowAutoTopicCreation", "TransactionalID",
-		"ConsumerGroup", "ShareGroup", "ConsumeTopics", "ConsumePartitions", "ConsumeRegex",
-	} {
-		owned = append(owned, ownedOption{name: name})
-	}
-	return owned
-}
-
-// holds reports whether a client was built with the owned value.
-func (o ownedOption) holds(client *kgo.Client) bool {
-	have := client.OptValue(o.name)
-	if want, ok := o.want.(*kversion.Versions); ok {
-		versions, ok := have.(*kversion.Versions)
-		return ok && want.Equal(versions)
-	}
-	if o.want != nil {
-		return reflect.DeepEqual(have, o.want)
-	}
-	switch v := reflect.ValueOf(have); v.Kind() {
-	case reflect.Invalid:
-		return true
-	case reflect.Slice, reflect.Map:
-		return v.Len() == 0
-	default:
-		return v.IsZero()
-	}
+// ownedOptions are the options of the clients that callers may not change.
+var ownedOptions = []string{
+	"WithContext", "SeedBrokers", "RequiredAcks", "MaxVersions", "MinVersions", "AllowAutoTopicCreation", "TransactionalID",
+	"ConsumerGroup", "ShareGroup", "ConsumeTopics", "ConsumePartitions", "ConsumeRegex",
 }
 
 // kafkaClients are the two clients of a transport. The plain one speaks the
@@ -219,26 +179,27 @@ func (c kafkaClients) close() {
 
 // newKafkaClients builds both clients; they live until ctx ends.
 func newKafkaClients(ctx context.Context, lease LeaseConfig, options KafkaOptions) (kafkaClients, error) {
-	brokers := slices.Clone(options.Brokers)
-	opts := slices.Concat(
-		[]kgo.Opt{
-			kgo.WithContext(ctx),
-			kgo.SeedBrokers(brokers...),
-			kgo.RequestTimeoutOverhead(answerTime(lease)),
-			kgo.RetryBackoffFn(quickPace.wait),
-			kgo.MaxDecompressBatchBytes(maxFetchMemory),
-		},
-		options.ClientOptions,
-	)
+	own := []kgo.Opt{
+		kgo.WithContext(ctx),
+		kgo.SeedBrokers(options.Brokers...),
+		kgo.RequestTimeoutOverhead(answerTime(lease)),
+		kgo.RetryBackoffFn(quickPace.wait),
+		kgo.MaxDecompressBatchBytes(maxFetchMemory),
+	}
+	untouched, err := kgo.NewClient(own...)
+	if err != nil {
+		return kafkaClients{}, fmt.Errorf("kafka: %w: %w", ErrInvalidOption, err)
+	}
+	defer untouched.Close()
+	opts := slices.Concat(own, options.ClientOptions)
 	var clients kafkaClients
-	var err error
 	if clients.plain, err = kgo.NewClient(opts...); err != nil {
 		return kafkaClients{}, fmt.Errorf("kafka: %w: %w", ErrInvalidOption, err)
 	}
 	var problems []error
-	for _, owned := range ownedOptions(ctx, brokers) {
-		if !owned.holds(clients.plain) {
-			problems = append(problems, fmt.Errorf("kafka: %w: the transport decides on the client option %s", ErrInvalidOption, owned.name))
+	for _, name := range ownedOptions {
+		if !reflect.DeepEqual(clients.plain.OptValue(name), untouched.OptValue(name)) {
+			problems = append(problems, fmt.Errorf("kafka: %w: the transport decides on the client option %s", ErrInvalidOption, name))
 		}
 	}
 	if len(problems) > 0 {

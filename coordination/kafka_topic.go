@@ -32,7 +32,7 @@ const (
 // waited for. From then on the transport verifies the partition count again
 // whenever it learns of another one and before every mint.
 //
-// It returns a [*TopicError] for a topic that does not exist and a
+// EnsureTopic returns a [*TopicError] for a topic that does not exist and a
 // [*TopicConfigError] for each setting that is wrong, all joined. A setting
 // that endangers the epochs when brokers fail is logged as a warning: fewer
 // than three replicas, fewer than two in-sync replicas, or unclean leader

@@ -118,7 +118,7 @@ func (x *transaction) decide(tracking bool) {
 		x.tracks(x.term)
 		return
 	}
-	x.findStable()
+	x.found(EpochModeStable)
 }
 
 // tellsStates reports whether the coordinator was seen to tell a completed

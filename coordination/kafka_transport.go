@@ -17,7 +17,7 @@ const closeGrace = 5 * time.Second
 // KafkaTransport implements [Transport], [TermTransport] and [TopicTransport]
 // with franz-go.
 //
-// It writes lease records and guarded records in transactions of the role,
+// The transport writes lease records and guarded records in transactions of the role,
 // with requests of its own and not with the transactional producer of the
 // client, which takes an epoch by itself when an answer is lost. It keeps the
 // requests below the versions that make a coordinator advance the epoch with
@@ -74,7 +74,7 @@ var (
 // of their transactions. For TLS, SASL or another policy use
 // [NewKafkaTransportWithOptions].
 //
-// It connects to nothing. A lease without extents, no broker and an empty
+// The constructor connects to nothing. A lease without extents, no broker and an empty
 // broker are errors that match [ErrInvalidOption].
 func NewKafkaTransport(lease LeaseConfig, brokers ...string) (*KafkaTransport, error) {
 	return NewKafkaTransportWithOptions(lease, KafkaOptions{Brokers: brokers})
@@ -221,25 +221,19 @@ func (t *KafkaTransport) Mode() EpochMode {
 	return t.mode
 }
 
-// findStable records that the epoch stays.
-func (t *KafkaTransport) findStable() {
+// found records what the brokers do with the epoch, and reports whether that is
+// new.
+func (t *KafkaTransport) found(mode EpochMode) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mode = EpochModeStable
-}
-
-// findTracking records that the epoch moves, and reports whether that is new.
-func (t *KafkaTransport) findTracking() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	first := t.mode != EpochModeTracking
-	t.mode = EpochModeTracking
-	return first
+	before := t.mode
+	t.mode = mode
+	return mode != before
 }
 
 // tracks tells that the epoch of a term moves.
 func (t *KafkaTransport) tracks(term *kafkaTerm) {
-	if t.findTracking() {
+	if t.found(EpochModeTracking) {
 		t.logger.Warn("the brokers advance the producer epoch with every transaction; the token of a leadership moves with each write",
 			logRole, term.role.name, logToken, term.pair().String())
 	}
@@ -252,7 +246,7 @@ func (t *KafkaTransport) tracks(term *kafkaTerm) {
 // transaction on, where the answer to a commit is the proof that this term
 // lacks.
 func (t *KafkaTransport) expectTracking(term *kafkaTerm) {
-	if t.findTracking() {
+	if t.found(EpochModeTracking) {
 		t.logger.Warn("the producer epoch moved with a transaction, or another member took it; the term is given up, and later ones follow the epoch",
 			logRole, term.role.name, logToken, term.pair().String())
 	}

@@ -127,7 +127,7 @@ func (l *Leadership) Partition() TopicPartition { return l.orNobody().elector.at
 // Token returns the quorum-minted proof of this leadership. It is the pair
 // that [DescribeLeadership] reports until another member takes the role.
 //
-// It is constant, unless the brokers advance the epoch with every transaction
+// The token is constant, unless the brokers advance the epoch with every transaction
 // and the transport tracks them; it is then the pair after the last
 // acknowledged write, and it has moved on when [Leadership.Renew] returns.
 func (l *Leadership) Token() FencingToken { return *l.orNobody().token.Load() }
@@ -151,7 +151,7 @@ func (l *Leadership) MintedToken() FencingToken { return l.orNobody().minted }
 // coordinator starts a producer id over. The order holds as long as the topic,
 // its partition count and its log are kept.
 //
-// It is -1 while the transport did not report an offset.
+// The number is -1 while the transport did not report an offset.
 func (l *Leadership) Sequence() int64 { return l.orNobody().offset.Load() }
 
 // Lease returns the lease record that was acknowledged last.

@@ -85,7 +85,7 @@ func (f failure) reason() error {
 
 // keep renews the lease until the leadership ends.
 //
-// It ends the leadership itself when the lease is over and a renewal has
+// The loop ends the leadership itself when the lease is over and a renewal has
 // failed or hangs. A lease that is over without an attempt, because the
 // process was paused, is renewed first: the holder may still own the newest
 // epoch, and the broker says so.

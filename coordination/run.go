@@ -37,7 +37,7 @@ type Callbacks struct {
 // Run keeps competing for a role and does its work while it holds it, until
 // ctx ends.
 //
-// It acquires the leadership, calls OnAcquired, cancels the context of
+// Run acquires the leadership, calls OnAcquired, cancels the context of
 // OnAcquired when the leadership ends, waits for it to return, and starts
 // over. Before each new start it waits: one poll interval at first, twice as
 // long after every failed acquisition and every term shorter than a lease, and
