@@ -56,7 +56,7 @@ var (
 var layers = []layer{
 	{pkg: "", bans: []ban{arrowBan, kafkaBan}},
 	{pkg: "schema",
-		imports: []string{"internal/avroplan", "internal/avrovalue", "internal/jsoncheck", "internal/prototext"},
+		imports: []string{"internal/avroplan", "internal/avrovalue", "internal/avrovalue/schema", "internal/jsoncheck", "internal/prototext"},
 		uses:    []string{hambaModule, protoModule, jsonSchema},
 		bans:    []ban{arrowBan, kafkaBan}},
 	{pkg: "columnar",
@@ -87,7 +87,8 @@ var layers = []layer{
 	{pkg: "internal/arrays", imports: []string{"internal/numtext"}, uses: []string{arrowModule}},
 	{pkg: "internal/arrowtest", uses: []string{arrowModule, "github.com/google/go-cmp"}},
 	{pkg: "internal/avroplan"},
-	{pkg: "internal/avrovalue", imports: []string{"internal/avroplan"}},
+	{pkg: "internal/avrovalue", imports: []string{"internal/avroplan", "internal/avrovalue/schema"}},
+	{pkg: "internal/avrovalue/schema"},
 	{pkg: "internal/barrierlog"},
 	{pkg: "internal/columnset", uses: []string{arrowModule}},
 	{pkg: "internal/decimals", imports: []string{"internal/arrays", "internal/numtext"}, uses: []string{arrowModule}},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 	"github.com/krabka-io/krabka-streams-go/internal/avrovalue"
+	values "github.com/krabka-io/krabka-streams-go/internal/avrovalue/schema"
 )
 
 // AvroSchemaError reports a text that is not an Avro schema, and where it is
@@ -34,7 +35,7 @@ type AvroValueError = avrovalue.ValueError
 // AvroDuration is the value of Avro's duration: months, days and milliseconds
 // that are counted apart, because neither months nor days have a fixed length.
 // Its fields are Months, Days and Milliseconds, each a uint32.
-type AvroDuration = avrovalue.Duration
+type AvroDuration = values.AvroDuration
 
 // AvroSerde is a [Serde] for Avro.
 //

@@ -4,6 +4,8 @@ package schema
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -268,6 +270,56 @@ func TestJSONComparisonIsBounded(t *testing.T) {
 	found := backward(t, `{"type":"object","allOf":[`+strings.Join(choices, ",")+`]}`, `{"type":"object","properties":{"a":{}},"minProperties":0}`)
 	if len(found) == 0 || !strings.HasSuffix(found[0], " is part of schemas that are too large to compare") {
 		t.Errorf("2^18 combinations were compared: %q", found)
+	}
+}
+
+// What is wide costs as much as what is deep: a comparison looks at a bounded number
+// of pairs of schemas, of names and patterns, and of values.
+func TestJSONComparisonOfWideSchemasIsBounded(t *testing.T) {
+	list := func(n int, part string) string {
+		parts := make([]string, n)
+		for i := range parts {
+			parts[i] = strings.ReplaceAll(part, "N", strconv.Itoa(i))
+		}
+		return strings.Join(parts, ",")
+	}
+	deep := func(leaf string) string {
+		for i := range 12 {
+			leaf = fmt.Sprintf(`{"oneOf":[%s,{"type":"null","title":"%d"},{"minProperties":%[2]d}]}`, leaf, i)
+		}
+		return leaf
+	}
+	for name, tc := range map[string]struct {
+		writer, reader string
+		large          bool
+	}{
+		"conjuncts":           {`{"allOf":[` + list(4200, `{"maxLength":N}`) + `]}`, `{"allOf":[` + list(4200, `{"maxLength":N}`) + `,{}]}`, true},
+		"some conjuncts":      {`{"allOf":[` + list(900, `{"maxLength":N}`) + `]}`, `{"allOf":[` + list(900, `{"maxLength":N}`) + `,{}]}`, false},
+		"alternatives":        {`{"oneOf":[` + list(3000, `{"type":"object","required":["rN"]}`) + `]}`, `{"oneOf":[{"type":"null"},` + list(3000, `{"type":"object","required":["rN"],"title":"x"}`) + `]}`, true},
+		"names and patterns":  {`{"properties":{` + list(4200, `"pN":{}`) + `}}`, `{"patternProperties":{` + list(4200, `"^pN$":{"type":"string"}`) + `}}`, true},
+		"names":               {`{"properties":{` + list(2000, `"pN":{"type":"string"}`) + `}}`, `{"title":"x","properties":{` + list(2000, `"pN":{"type":"string"}`) + `}}`, false},
+		"values":              {`{"enum":[` + list(9000, `"vN"`) + `]}`, `{"enum":[` + list(9000, `"vN"`) + `,0]}`, true},
+		"some values":         {`{"enum":[` + list(900, `"vN"`) + `]}`, `{"enum":[` + list(900, `"vN"`) + `,0]}`, false},
+		"alternatives nested": {deep(`{"type":"string"}`), deep(`{"type":"string","title":"x"}`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := backward(t, tc.writer, tc.reader)
+			large := slices.ContainsFunc(found, func(text string) bool {
+				return strings.HasSuffix(text, " is part of schemas that are too large to compare")
+			})
+			if large != tc.large || !large && found != nil {
+				t.Errorf("%d violations, too large to compare %v: %.200q", len(found), large, found)
+			}
+		})
+	}
+}
+
+// The library compiles a schema in a time that grows with the square of its parts.
+func TestJSONSchemasOfVeryManyPartsAreRefused(t *testing.T) {
+	text := `{"type":"object","properties":{"p":{}` + strings.Repeat(`,"p":{}`, 10) + `},"x":[` + strings.TrimSuffix(strings.Repeat(`{},`, 50_000), ",") + `]}`
+	_, err := JSONCompatibility(text, `{}`, Backward)
+	if want := `invalid JSON Schema: it has more than 50000 objects at ""`; err == nil || err.Error() != want {
+		t.Errorf("error is %v, want %s", err, want)
 	}
 }
 

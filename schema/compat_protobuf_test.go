@@ -4,6 +4,7 @@ package schema
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -249,4 +250,26 @@ func mustParseProto(tb testing.TB, text string, imports map[string]string) proto
 		tb.Fatalf("%v in:\n%s", err, text)
 	}
 	return file
+}
+
+// Messages that refer to each other in circles are compared once each.
+func TestProtobufCyclesAreBounded(t *testing.T) {
+	const n = 60
+	file := func(kind string) string {
+		text := "syntax = \"proto3\"; package p;\n"
+		for i := range n {
+			text += fmt.Sprintf("message M%02d { %s leaf = 1000;", i, kind)
+			for j := range n {
+				text += fmt.Sprintf(" M%02d f%d = %d;", j, j, j+1)
+			}
+			text += " }\n"
+		}
+		return text
+	}
+	for kind, want := range map[string]int{"string": 0, "int32": n} {
+		got, err := CheckProtobufCompatibility([]ResolvedSchema{{Schema: file("string")}}, ResolvedSchema{Schema: file(kind)}, Backward)
+		if err != nil || len(got.Incompatibilities) != want {
+			t.Errorf("%s: %d violations, want %d: %.200q, %v", kind, len(got.Incompatibilities), want, got.Incompatibilities, err)
+		}
+	}
 }

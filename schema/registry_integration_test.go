@@ -5,6 +5,7 @@
 package schema
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -233,5 +234,133 @@ func TestRealRegistryDeletes(t *testing.T) {
 	}
 	if _, err := client.Latest(ctx, prefix); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a deleted subject is %v", err)
+	}
+}
+
+// A context is a part of the name of a subject, and an id is looked up in it.
+func TestRealRegistryContexts(t *testing.T) {
+	client, prefix := realRegistry(t)
+	cache := NewSchemaCache(client)
+	t.Cleanup(func() { _ = cache.Close() })
+	strategy := WithStrategy(func(topic string, role Role) string { return ":.it:" + TopicNameStrategy(topic, role) })
+	writer, err := NewGenericAvroSerde(pairSchema("price", "quantity"), cache, RoleValue, strategy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer.RegisterSubject(prefix)
+	if err := cache.Prewarm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"price": 3, "quantity": 4}
+	data, err := writer.Serialize(prefix, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := NewSchemaCache(client)
+	t.Cleanup(func() { _ = other.Close() })
+	reader, err := NewGenericAvroSerde(pairSchema("quantity", "price"), other, RoleValue, strategy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := reader.DeserializeContext(t.Context(), prefix, data)
+	if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
+		t.Errorf("read: %v, mismatch (-want +got):\n%s", err, diff)
+	}
+	// Apicurio's registry knows the prefix of subjects as little as contexts of ids.
+	if subjects, err := client.FindSubjects(t.Context(), WithSubjectPrefix(":.it:")); err != nil || !slices.Contains(subjects, ":.it:"+prefix+"-value") {
+		t.Errorf("subjects of the context: %q, %v", subjects, err)
+	}
+	if contexts, err := client.Contexts(t.Context()); err != nil || len(contexts) == 0 {
+		t.Errorf("contexts: %q, %v", contexts, err)
+	}
+}
+
+// A serde that is told an id writes under it, although a later version is there.
+func TestRealRegistryWritesUnderAGivenID(t *testing.T) {
+	client, prefix := realRegistry(t)
+	ctx, subject := t.Context(), prefix+"-value"
+	first, err := client.Register(ctx, subject, KindAvro, pairSchema("price", "quantity"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := strings.Replace(pairSchema("quantity", "price"), `]}`, `,{"name":"note","type":"string","default":""}]}`, 1)
+	second, err := client.Register(ctx, subject, KindAvro, later, "")
+	if err != nil || second == first {
+		t.Fatalf("second id %d, %v, the first is %d", second, err, first)
+	}
+	for name, tc := range map[string]struct {
+		options []SerdeOption
+		id      int
+		body    string
+	}{
+		"of the local schema": {nil, second, "\x08\x06\x00"},
+		"given":               {[]SerdeOption{WithSchemaID(first)}, first, "\x06\x08"},
+	} {
+		cache := NewSchemaCache(client, WithoutLatestCheck())
+		t.Cleanup(func() { _ = cache.Close() })
+		serde, err := NewGenericAvroSerde(later, cache, RoleValue, tc.options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		serde.RegisterSubject(prefix)
+		if err := cache.Prewarm(ctx); err != nil {
+			t.Fatal(err)
+		}
+		data, err := serde.Serialize(prefix, map[string]any{"price": 3, "quantity": 4, "note": ""})
+		if want := Encode(tc.id, []byte(tc.body)); !bytes.Equal(data, want) || err != nil {
+			t.Errorf("%s: % x, %v, want % x", name, data, err, want)
+		}
+	}
+}
+
+func TestRealRegistryConfiguration(t *testing.T) {
+	client, prefix := realRegistry(t)
+	ctx, subject := t.Context(), prefix+"-value"
+	if _, err := client.Register(ctx, subject, KindAvro, `"int"`, ""); err != nil {
+		t.Fatal(err)
+	}
+	if set, err := client.SetSubjectConfig(ctx, subject, Config{Compatibility: "FULL_TRANSITIVE"}); err != nil || set.Compatibility != "FULL_TRANSITIVE" {
+		t.Errorf("SetSubjectConfig: %+v, %v", set, err)
+	}
+	for name, call := range map[string]func() (Config, error){
+		"SubjectConfig":   func() (Config, error) { return client.SubjectConfig(ctx, subject) },
+		"EffectiveConfig": func() (Config, error) { return client.EffectiveConfig(ctx, subject) },
+	} {
+		if got, err := call(); err != nil || got.Compatibility != "FULL_TRANSITIVE" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	global, err := client.Config(ctx)
+	if err != nil || global.Compatibility == "" {
+		t.Errorf("Config: %+v, %v", global, err)
+	}
+	if set, err := client.SetConfig(ctx, Config{Compatibility: global.Compatibility}); err != nil || set.Compatibility != global.Compatibility {
+		t.Errorf("SetConfig: %+v, %v, want %s", set, err, global.Compatibility)
+	}
+}
+
+// A registry that knows no metadata answers a search for it with nothing, which
+// is no version.
+func TestRealRegistryHasNoMetadata(t *testing.T) {
+	client, prefix := realRegistry(t)
+	ctx, subject := t.Context(), prefix+"-value"
+	id, err := client.RegisterSchema(ctx, subject, NewSchema{Schema: `"int"`, Metadata: []byte(`{"properties":{"env":"prod"}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := client.LatestWithMetadata(ctx, subject, map[string]string{"env": "prod"})
+	if refused, ok := errors.AsType[*RegistryError](err); !ok || refused.StatusCode != -1 || found.ID != 0 {
+		t.Errorf("LatestWithMetadata: %+v, %v", found, err)
+	}
+	cache := NewSchemaCache(client)
+	t.Cleanup(func() { _ = cache.Close() })
+	serde, err := NewGenericAvroSerde(`"int"`, cache, RoleValue, WithLatestMetadata(map[string]string{"env": "prod"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serde.RegisterSubject(prefix)
+	if err := cache.Prewarm(ctx); err == nil {
+		data, err := serde.Serialize(prefix, 1)
+		t.Errorf("a serde writes under metadata that nobody has: % x, %v; the version is %d", data, err, id.ID)
 	}
 }

@@ -118,3 +118,28 @@ func TestSerializeErrorsOfTheSchemaNameTheSubject(t *testing.T) {
 		t.Errorf("error %v does not wrap its cause", err)
 	}
 }
+
+// Errors show a type by the name that users know it by.
+func TestErrorsNameTheTypesOfUsers(t *testing.T) {
+	const duration = `{"type":"fixed","name":"D","size":12,"logicalType":"duration"}`
+	cache := seededCache(t, "t-value", 1, `["null","string"]`)
+	anyOf, err := NewGenericAvroSerde(`["null","string"]`, cache, RoleValue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, written := anyOf.Serialize("t", AvroDuration{Days: 1})
+	_, typed := NewAvroSerde[AvroDuration](`"string"`, cache, RoleValue)
+	_, derived := AvroSchemaFor[struct {
+		D AvroDuration `avro:"d,decimal(4,2)"`
+	}]("")
+	cache.SeedWriterSchema(2, duration)
+	texts, err := NewAvroSerde[map[AvroDuration]string](duration, cache, RoleValue)
+	if err == nil {
+		_, err = texts.Deserialize("t", Encode(2, make([]byte, 12)))
+	}
+	for _, err := range []error{written, typed, derived, err} {
+		if err == nil || !strings.Contains(err.Error(), "schema.AvroDuration") || strings.Contains(err.Error(), "avrovalue") {
+			t.Errorf("error is %v", err)
+		}
+	}
+}

@@ -194,7 +194,7 @@ func TestSchemaForRefusesWhatIsNoSchema(t *testing.T) {
 		A calendar
 		B Duration
 	}
-	if _, err := SchemaFor[twice](""); err == nil || err.Error() != "field B: types avrovalue.Duration and avrovalue.Duration are both named Duration" {
+	if _, err := SchemaFor[twice](""); err == nil || err.Error() != "field B: types schema.AvroDuration and avrovalue.Duration are both named Duration" {
 		t.Errorf("two types of a name: %v", err)
 	}
 }

@@ -11,15 +11,11 @@ import (
 	"time"
 
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
+	"github.com/krabka-io/krabka-streams-go/internal/avrovalue/schema"
 )
 
-// Duration is the value of Avro's duration: months, days and milliseconds
-// that are counted apart, because neither months nor days have a fixed length.
-type Duration struct {
-	Months       uint32
-	Days         uint32
-	Milliseconds uint32
-}
+// Duration is the value of Avro's duration.
+type Duration = schema.AvroDuration
 
 const secondsPerDay = 86400
 

@@ -15,6 +15,10 @@ import (
 // written is a choice of alternatives, and choices multiply.
 const maxComparisons = 10_000
 
+// maxWork bounds what one comparison looks at, in pairs of schemas, names and
+// patterns, or values.
+const maxWork = 1 << 24
+
 // Comparer compiles the schemas of one history and compares them.
 type Comparer struct {
 	// Dialect is that of schemas that do not name one. Patterns that package
@@ -105,7 +109,8 @@ type comparison struct {
 	strict  bool
 	foreign bool
 	sources sources
-	steps   int
+	steps   int // pairs
+	work    int
 
 	// Pairs, with their violations below place. Those of refused are known from an
 	// earlier round; the others are of this one.
@@ -137,6 +142,17 @@ func at(path string, found []string) []string {
 	return placed
 }
 
+// spend counts work, and reports whether there is too much of it: every comparison
+// then ends at once.
+func (c *comparison) spend(work int) bool {
+	c.work += work
+	return c.work > maxWork
+}
+
+func tooLarge(path string) []string {
+	return []string{path + " is part of schemas that are too large to compare"}
+}
+
 // unlearn adds the pairs that this round has refused to the known ones, and
 // reports whether one of them was assumed to be compatible.
 func (c *comparison) unlearn() bool {
@@ -155,6 +171,9 @@ func (c *comparison) compare(reader *jsonschema.Schema, writer shape, path strin
 	if writer.empty() {
 		return nil
 	}
+	if c.spend(1 + len(writer.all)) {
+		return tooLarge(path)
+	}
 	pair := shapePair{shapeOf(reader).key(), writer.key()}
 	if known, ok := c.refused[pair]; ok {
 		return at(path, known)
@@ -166,7 +185,8 @@ func (c *comparison) compare(reader *jsonschema.Schema, writer shape, path strin
 	known, ok := c.done[pair]
 	if !ok {
 		if c.steps++; c.steps > maxComparisons {
-			return []string{path + " is part of schemas that are too large to compare"}
+			c.work = maxWork
+			return tooLarge(path)
 		}
 		c.running[pair] = true
 		known = c.pair(reader, writer)
@@ -193,7 +213,11 @@ func (c *comparison) pair(reader *jsonschema.Schema, writer shape) []string {
 		}
 		return found
 	}
-	for _, part := range conjuncts(reader) {
+	parts := conjuncts(reader)
+	if c.spend(len(parts) * len(writer.all)) {
+		return tooLarge(place)
+	}
+	for _, part := range parts {
 		if writer.any(func(s *jsonschema.Schema) bool { return c.sources.same(part, s) }) {
 			continue
 		}
@@ -203,6 +227,15 @@ func (c *comparison) pair(reader *jsonschema.Schema, writer shape) []string {
 }
 
 func (c *comparison) refusedValues(reader *jsonschema.Schema, writer shape, values []any, path string) []string {
+	listed := 1
+	for _, s := range append(conjuncts(reader), writer.all...) {
+		if s.Enum != nil {
+			listed += len(s.Enum.Values)
+		}
+	}
+	if c.spend(len(values) * listed) {
+		return tooLarge(path)
+	}
 	var found []string
 	for _, value := range values {
 		if writer.mayHold(value, !c.foreign) && reader.Validate(value) != nil {

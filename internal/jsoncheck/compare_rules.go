@@ -114,6 +114,13 @@ func (c *comparison) objects(reader *jsonschema.Schema, writer shape, path strin
 
 // properties compares the content models of two objects.
 func (c *comparison) properties(reader *jsonschema.Schema, writer shape, path string) []string {
+	names, patterns := len(reader.Properties), 1+len(reader.PatternProperties)
+	for _, s := range writer.all {
+		names, patterns = names+len(s.Properties), patterns+len(s.PatternProperties)
+	}
+	if c.spend(names * (patterns + len(writer.all))) {
+		return tooLarge(path)
+	}
 	var found []string
 	// What the reader names, the writer may have written in its own way.
 	for _, name := range slices.Sorted(maps.Keys(reader.Properties)) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
 	"strconv"
 	"strings"
@@ -26,12 +27,16 @@ const (
 	// grows faster than the depth.
 	maxDepth       = 1000
 	maxSchemaDepth = 256
+
+	// maxSchemaObjects bounds the objects of a schema. The library compiles a schema
+	// in a time that grows with the square of the schemas in it.
+	maxSchemaObjects = 50_000
 )
 
 // ParseSchema reads a schema with exact numbers, each a json.Number within the
 // bounds.
 func ParseSchema(data []byte) (any, error) {
-	value, _, wrong, err := parseNumbers(data, maxSchemaDepth)
+	value, _, wrong, err := parseNumbers(data, valueBounds{depth: maxSchemaDepth, objects: maxSchemaObjects})
 	if wrong != nil {
 		err = fmt.Errorf("%s at %q", wrong.Message, shortText(wrong.Pointer))
 	}
@@ -42,7 +47,7 @@ func ParseSchema(data []byte) (any, error) {
 // readers understand in different ways is a [*ValidationError]: a member that is
 // repeated, and text that is not Unicode. So is what exceeds the bounds.
 func ParseDocument(data []byte) (any, error) {
-	value, members, wrong, err := parseNumbers(data, maxDepth)
+	value, members, wrong, err := parseNumbers(data, valueBounds{depth: maxDepth, objects: math.MaxInt})
 	if err != nil {
 		return nil, AtByte(err)
 	}
@@ -57,7 +62,7 @@ func ParseDocument(data []byte) (any, error) {
 
 // parseNumbers returns a value, the number of members in it, and what is out of
 // bounds or nil.
-func parseNumbers(data []byte, depth int) (value any, members int, wrong *Violation, err error) {
+func parseNumbers(data []byte, bounds valueBounds) (value any, members int, wrong *Violation, err error) {
 	in := json.NewDecoder(bytes.NewReader(data))
 	in.UseNumber()
 	if err := in.Decode(&value); err != nil {
@@ -66,9 +71,12 @@ func parseNumbers(data []byte, depth int) (value any, members int, wrong *Violat
 	if _, err := in.Token(); err != io.EOF {
 		return nil, 0, nil, errors.New("data follows the JSON value")
 	}
-	bounds := valueBounds{depth: depth}
-	wrong = bounds.check(value, depth)
-	return value, bounds.members, wrong, nil
+	left := bounds
+	wrong = left.check(value, left.depth)
+	if left.objects < 0 {
+		wrong = &Violation{Message: fmt.Sprintf("it has more than %d objects", bounds.objects)}
+	}
+	return value, left.members, wrong, nil
 }
 
 // AtByte adds the place to an error of encoding/json, which keeps it to itself.
@@ -86,6 +94,7 @@ func AtByte(err error) error {
 // of its objects.
 type valueBounds struct {
 	depth   int
+	objects int // that there may still be
 	members int
 }
 
@@ -110,6 +119,9 @@ func (b *valueBounds) check(value any, levels int) *Violation {
 	case map[string]any:
 		if levels > 0 {
 			b.members += len(v)
+			if b.objects--; b.objects < 0 {
+				return &Violation{}
+			}
 			for name, member := range v {
 				if wrong := b.check(member, levels-1); wrong != nil {
 					return wrong.within(name)

@@ -57,13 +57,14 @@ func typesOf(s *jsonschema.Schema) valueTypes {
 // conjuncts returns s and every schema that must hold with it, each once. A
 // schema that is nothing but a reference is left out for its target.
 func conjuncts(s *jsonschema.Schema) []*jsonschema.Schema {
-	var all, seen []*jsonschema.Schema
+	var all []*jsonschema.Schema
+	seen := map[*jsonschema.Schema]bool{}
 	var add func(*jsonschema.Schema)
 	add = func(s *jsonschema.Schema) {
-		if s == nil || slices.Contains(seen, s) {
+		if s == nil || seen[s] {
 			return
 		}
-		seen = append(seen, s)
+		seen[s] = true
 		if s.Ref == nil || s.DraftVersion >= 2019 {
 			all = append(all, s)
 		}
@@ -100,8 +101,12 @@ func shapeOf(schemas ...*jsonschema.Schema) shape {
 // and narrows a shape by one more schema.
 func (w shape) and(s *jsonschema.Schema) shape {
 	w.all = slices.Clone(w.all)
+	known := map[*jsonschema.Schema]bool{}
+	for _, part := range w.all {
+		known[part] = true
+	}
 	for _, part := range conjuncts(s) {
-		if !slices.Contains(w.all, part) {
+		if !known[part] {
 			w.all = append(w.all, part)
 			w.types &= typesOf(part)
 		}
