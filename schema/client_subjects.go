@@ -72,25 +72,13 @@ func (s NewSchema) body() schemaBody {
 	}
 }
 
-// segment escapes one element of a path.
-func segment(text string) string { return url.PathEscape(text) }
-
-// subjectPath returns the path of a subject, or an error for the empty name,
-// which would address another resource.
-func subjectPath(prefix, subject, rest string) (string, error) {
-	if subject == "" {
-		return "", errors.New("subject must not be empty")
-	}
-	return prefix + segment(subject) + rest, nil
-}
-
-// callFor is call for a path with a subject in it.
+// callFor is call for a path with a subject in it. The empty name, which would
+// address another resource, is an error.
 func (c *RegistryClient) callFor(ctx context.Context, method, prefix, subject, rest string, query url.Values, body any) ([]byte, error) {
-	path, err := subjectPath(prefix, subject, rest)
-	if err != nil {
-		return nil, err
+	if subject == "" {
+		return nil, errors.New("subject must not be empty")
 	}
-	return c.call(ctx, request{method: method, path: path, query: query, body: body})
+	return c.call(ctx, request{method: method, path: prefix + url.PathEscape(subject) + rest, query: query, body: body})
 }
 
 // Register makes a schema the latest version of subject and returns its global
@@ -172,11 +160,7 @@ func (c *RegistryClient) registered(data []byte, err error) (RegisteredSchema, e
 
 // ReferencedBy returns the ids of the schemas that refer to a version.
 func (c *RegistryClient) ReferencedBy(ctx context.Context, subject string, version int, options ...RequestOption) ([]int, error) {
-	data, err := c.callFor(ctx, http.MethodGet, "/subjects/", subject, "/versions/"+strconv.Itoa(version)+"/referencedby", queryOf(options), nil)
-	if err != nil {
-		return nil, err
-	}
-	return parseArray[int](data)
+	return arrayOf[int](c.callFor(ctx, http.MethodGet, "/subjects/", subject, "/versions/"+strconv.Itoa(version)+"/referencedby", queryOf(options), nil))
 }
 
 // Subjects returns the names of all subjects.
@@ -198,16 +182,16 @@ func (c *RegistryClient) Versions(ctx context.Context, subject string) ([]int, e
 // FindVersions is [RegistryClient.Versions] with options: [WithDeleted],
 // [WithDeletedOnly].
 func (c *RegistryClient) FindVersions(ctx context.Context, subject string, options ...RequestOption) ([]int, error) {
-	path, err := subjectPath("/subjects/", subject, "/versions")
-	if err != nil {
-		return nil, err
-	}
-	return listOf[int](ctx, c, path, options)
+	return arrayOf[int](c.callFor(ctx, http.MethodGet, "/subjects/", subject, "/versions", queryOf(options), nil))
 }
 
 // listOf gets an array.
 func listOf[T any](ctx context.Context, c *RegistryClient, path string, options []RequestOption) ([]T, error) {
-	data, err := c.call(ctx, request{method: http.MethodGet, path: path, query: queryOf(options)})
+	return arrayOf[T](c.call(ctx, request{method: http.MethodGet, path: path, query: queryOf(options)}))
+}
+
+// arrayOf reads an answer that is an array.
+func arrayOf[T any](data []byte, err error) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -224,11 +208,7 @@ func permanently(permanent bool) url.Values {
 // DeleteSubject soft-deletes all versions of subject, or removes for good what
 // is soft-deleted already, and returns the version numbers.
 func (c *RegistryClient) DeleteSubject(ctx context.Context, subject string, permanent bool) ([]int, error) {
-	data, err := c.callFor(ctx, http.MethodDelete, "/subjects/", subject, "", permanently(permanent), nil)
-	if err != nil {
-		return nil, err
-	}
-	return parseArray[int](data)
+	return arrayOf[int](c.callFor(ctx, http.MethodDelete, "/subjects/", subject, "", permanently(permanent), nil))
 }
 
 // DeleteVersion soft-deletes one version, or removes for good a soft-deleted

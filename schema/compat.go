@@ -32,22 +32,12 @@ const (
 // "BACKWARD_TRANSITIVE". A value that is none of the constants reads as "FULL",
 // and acts as it.
 func (m CompatibilityMode) String() string {
-	switch m {
-	case Backward:
-		return "BACKWARD"
-	case Forward:
-		return "FORWARD"
-	case None:
-		return "NONE"
-	case BackwardTransitive:
-		return "BACKWARD_TRANSITIVE"
-	case ForwardTransitive:
-		return "FORWARD_TRANSITIVE"
-	case FullTransitive:
-		return "FULL_TRANSITIVE"
-	default:
-		return "FULL"
+	if m < Backward || m > FullTransitive {
+		m = Full
 	}
+	return [...]string{
+		"BACKWARD", "FORWARD", "FULL", "NONE", "BACKWARD_TRANSITIVE", "FORWARD_TRANSITIVE", "FULL_TRANSITIVE",
+	}[m]
 }
 
 // ParseCompatibilityMode reads a level as registries name it.

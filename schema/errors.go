@@ -116,17 +116,13 @@ func (e *RegistryError) Retriable() bool {
 	if e.StatusCode == -1 {
 		return e.retriable
 	}
-	return retriableStatus(e.StatusCode)
-}
-
-func retriableStatus(status int) bool {
-	switch status {
+	switch e.StatusCode {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return true
 	case http.StatusNotImplemented, http.StatusHTTPVersionNotSupported:
 		return false
 	}
-	return status >= 500
+	return e.StatusCode >= 500
 }
 
 // FetchPendingError says that a writer schema is not cached yet and is being

@@ -3,6 +3,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -23,36 +24,21 @@ const (
 	JSONDraft2020
 )
 
-// String returns the dialect's name, such as "draft-07" or "2020-12".
-func (d JSONDialect) String() string {
-	switch d {
-	case JSONDraft4, JSONDraft6, JSONDraft7:
-		return fmt.Sprintf("draft-%02d", int(d))
-	case JSONDraft2019:
-		return "2019-09"
-	case JSONDraft2020:
-		return "2020-12"
-	default:
-		return fmt.Sprintf("JSONDialect(%d)", int(d))
-	}
+var jsonDialects = map[JSONDialect]struct {
+	name  string
+	draft *jsonschema.Draft
+}{
+	JSONDraft4: {"draft-04", jsonschema.Draft4}, JSONDraft6: {"draft-06", jsonschema.Draft6}, JSONDraft7: {"draft-07", jsonschema.Draft7},
+	JSONDraft2019: {"2019-09", jsonschema.Draft2019}, JSONDraft2020: {"2020-12", jsonschema.Draft2020},
 }
 
-func (d JSONDialect) draft() *jsonschema.Draft {
-	switch d {
-	case JSONDraft4:
-		return jsonschema.Draft4
-	case JSONDraft6:
-		return jsonschema.Draft6
-	case JSONDraft7:
-		return jsonschema.Draft7
-	case JSONDraft2019:
-		return jsonschema.Draft2019
-	case JSONDraft2020:
-		return jsonschema.Draft2020
-	default:
-		return nil
-	}
+// String returns the dialect's name, such as "draft-07" or "2020-12".
+func (d JSONDialect) String() string {
+	return cmp.Or(jsonDialects[d].name, fmt.Sprintf("JSONDialect(%d)", int(d)))
 }
+
+// draft returns the dialect as the library has it, or nil.
+func (d JSONDialect) draft() *jsonschema.Draft { return jsonDialects[d].draft }
 
 // JSONRegexp is a compiled pattern of a JSON Schema.
 type JSONRegexp interface {

@@ -177,7 +177,7 @@ func bytesValue(t *testing.T, s *avroplan.Schema, text string) any {
 		return new(big.Rat).SetFrac(n, power10(s.Scale))
 	case s.Logical == avroplan.Duration:
 		word := func(i int) uint32 { return binary.LittleEndian.Uint32(raw[i:]) }
-		return Duration{word(0), word(4), word(8)}
+		return Duration{Months: word(0), Days: word(4), Milliseconds: word(8)}
 	case s.Kind == avroplan.Bytes:
 		return append([]byte{}, raw...)
 	}

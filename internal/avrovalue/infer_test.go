@@ -86,7 +86,7 @@ func TestSchemaForAStructReadsAndWritesIt(t *testing.T) {
 		At: time.UnixMicro(5).UTC(), Day: time.Unix(86400, 0).UTC(), Local: time.UnixMilli(9).UTC(), Took: time.Second,
 		Clock: time.Minute, Price: big.NewRat(1, 4), Key: inferredKey{1}, Hash: [2]byte{2}, Raw: []byte{3}, UUID: "u",
 		Tags: []string{"t"}, Labels: map[string]int{"l": 1}, Items: []inferredItem{{Code: "i"}},
-		Addr: netip.MustParseAddr("::1"), Wait: Duration{1, 2, 3}, Days: []time.Time{time.Unix(0, 0).UTC()},
+		Addr: netip.MustParseAddr("::1"), Wait: Duration{Months: 1, Days: 2, Milliseconds: 3}, Days: []time.Time{time.Unix(0, 0).UTC()},
 		Plain: map[string]string{"k": "v"},
 	}
 	c := newTestCodec[inferred](t, text)

@@ -89,7 +89,7 @@ func newPerson() person {
 		identity: identity{Name: "Al", Nick: new("A")}, Age: -5, Height: 1.5, Weight: 70.25, Active: true,
 		Born: time.Date(1950, 1, 2, 0, 0, 0, 0, time.UTC), Seen: &seen, Shift: 8 * time.Hour,
 		Balance: big.NewRat(-12345, 100), Limit: big.NewRat(50, 1), Key: [4]byte{1, 2, 3, 4}, Photo: []byte{9},
-		Color: "BLUE", Period: Duration{1, 2, 3}, Home: address{"Elm", 1000}, Other: &address{"Oak", 65535},
+		Color: "BLUE", Period: Duration{Months: 1, Days: 2, Milliseconds: 3}, Home: address{"Elm", 1000}, Other: &address{"Oak", 65535},
 		Tags: []string{"x", "y"}, Places: []address{{"a", 1}, {"b", 2}}, Scores: map[string]uint32{"z": 1, "a": 2},
 		Friends: []*person{nil, &friend}, IP: netip.MustParseAddr("::1"), Extra: "note",
 	}

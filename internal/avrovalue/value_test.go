@@ -133,7 +133,7 @@ func TestGenericAvroValuesHaveTheDocumentedGoTypes(t *testing.T) {
 		{"local-timestamp-nanos", `{"type":"long","logicalType":"local-timestamp-nanos"}`, time.Unix(0, 2).UTC(), "04"},
 		{"uuid", `{"type":"string","logicalType":"uuid"}`, "00", "043030"},
 		{"fixed uuid", `{"type":"fixed","name":"U","size":16,"logicalType":"uuid"}`, [16]byte{1}, "01000000000000000000000000000000"},
-		{"duration", `{"type":"fixed","name":"D","size":12,"logicalType":"duration"}`, Duration{1, 2, 3}, "010000000200000003000000"},
+		{"duration", `{"type":"fixed","name":"D","size":12,"logicalType":"duration"}`, Duration{Months: 1, Days: 2, Milliseconds: 3}, "010000000200000003000000"},
 		{"decimal", `{"type":"bytes","logicalType":"decimal","precision":10,"scale":2}`, big.NewRat(-1234, 100), "04fb2e"},
 		{"decimal zero", `{"type":"bytes","logicalType":"decimal","precision":10,"scale":2}`, new(big.Rat), "0200"},
 		{"decimal at the sign bit", `{"type":"bytes","logicalType":"decimal","precision":10}`, big.NewRat(128, 1), "040080"},
@@ -297,7 +297,7 @@ func TestAvroUnionPrefersTheMatchingLogicalType(t *testing.T) {
 	}{
 		{c, time.Unix(86400, 0).UTC(), "0002"},
 		{c, map[string]any{"long.timestamp-micros": time.UnixMicro(1)}, "0202"},
-		{c, Duration{1, 0, 0}, "04010000000000000000000000"},
+		{c, Duration{Months: 1, Days: 0, Milliseconds: 0}, "04010000000000000000000000"},
 		{c, big.NewRat(5, 4), "06027d"},
 		{c, []byte{1}, "060201"},
 		{clock, time.Second, "00d00f"},
