@@ -14,7 +14,7 @@ import (
 // the source's codec passes over the column instead of building it. Faults inside
 // of what is passed over are not found.
 //
-// Operators with expressions, [Select] and [NewGroupBy] tell what they read. Every
+// Operators with expressions, [Select], [Explode] and [NewGroupBy] tell what they read. Every
 // other node reads all columns: a sink, a processor, an operator with a Go function,
 // a merge, whose parents have equal schemas, and a join, which keeps whole rows.
 // Metadata columns are always there, and records that are passed through or sent to

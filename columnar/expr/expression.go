@@ -109,14 +109,14 @@ func (e Expression) Columns() []string {
 	return slices.Compact(names)
 }
 
-func (s *step) appendColumns(names []string) []string {
-	if s == nil {
+func (n *step) appendColumns(names []string) []string {
+	if n == nil {
 		return names
 	}
-	if s.op == opColumn {
-		names = append(names, s.name)
+	if n.op == opColumn {
+		names = append(names, n.name)
 	}
-	for _, arg := range s.args {
+	for _, arg := range n.args {
 		names = arg.appendColumns(names)
 	}
 	return names

@@ -79,6 +79,22 @@ func ExampleAvg() {
 	// customers: {"customer":"ada","orders":3,"paid":2,"mean":175.5,"latest":"paid"}
 }
 
+// An order of several lines becomes a row for each line.
+func ExampleStream_Explode() {
+	topology, err := stream.New().
+		From(stream.JSON(stream.Text("customer"), stream.List(stream.Text("skus"))), "orders").
+		Explode("skus").
+		To("lines", stream.JSON()).
+		Topology()
+	if err != nil {
+		log.Fatal(err)
+	}
+	run(topology, "orders", `{"customer":"ada","skus":["pen","ink"]}`, `{"customer":"alan","skus":[]}`)
+	// Output:
+	// lines: {"customer":"ada","skus":"pen"}
+	// lines: {"customer":"ada","skus":"ink"}
+}
+
 // A stream that several steps read branches: each step gets all rows.
 func ExampleStream() {
 	b := stream.New()

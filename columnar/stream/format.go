@@ -96,6 +96,14 @@ func Decimal(name string, precision, scale int32) arrow.Field {
 	return arrow.Field{Name: name, Type: &arrow.Decimal128Type{Precision: precision, Scale: scale}}
 }
 
+// List is a field of lists, whose elements are values of field: a list of texts is
+// List(Text("tags")).
+func List(field arrow.Field) arrow.Field {
+	name := field.Name
+	field.Name = "item"
+	return arrow.Field{Name: name, Type: arrow.ListOfField(field)}
+}
+
 // Optional is a field that may be missing, or null.
 func Optional(field arrow.Field) arrow.Field {
 	field.Nullable = true

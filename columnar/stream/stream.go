@@ -171,6 +171,11 @@ func (s *Stream) With(columns ...columnar.NamedExpression) *Stream {
 	return s.operator("with", columnar.Derive(s.builder.mem, columns...))
 }
 
+// Explode makes a row of each element of the lists of a column ([columnar.Explode]).
+func (s *Stream) Explode(column string) *Stream {
+	return s.operator("explode", columnar.Explode(s.builder.mem, column))
+}
+
 // WithKey computes the key of the records that a sink makes of the rows
 // ([columnar.WithKey]). The rows stay in their partition.
 func (s *Stream) WithKey(key columnar.Expression) *Stream {
