@@ -112,7 +112,7 @@ var layers = []layer{
 	{pkg: "internal/metacols", imports: []string{"internal/arrays", "internal/namedcols"}, uses: []string{arrowModule}},
 	{pkg: "internal/namedcols", imports: []string{"internal/errtext"}, uses: []string{arrowModule}},
 	{pkg: "internal/nexgen"},
-	{pkg: "internal/protoplan", imports: []string{"internal/columnset"}, uses: []string{arrowModule, protoModule}},
+	{pkg: "internal/protoplan", imports: []string{"internal/arrays", "internal/columnset"}, uses: []string{arrowModule, protoModule}},
 	{pkg: "internal/prototext", uses: []string{protoParser, protoModule}},
 	{pkg: "internal/numtext"},
 	{pkg: "internal/statebytes"},

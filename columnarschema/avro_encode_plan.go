@@ -3,13 +3,13 @@
 package columnarschema
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 	"github.com/krabka-io/krabka-streams-go/internal/avroplan"
 )
 
@@ -210,20 +210,8 @@ func dataBytes(arr arrow.Array) []byte {
 func (w *avroColumn) setText(arr *array.String) {
 	w.ints, w.bytes, w.ascii = offsetsOf(arr), dataBytes(arr), true
 	if len(w.ints) > 0 {
-		w.ascii = allASCII(w.bytes[w.ints[0]:w.ints[len(w.ints)-1]])
+		w.ascii = arrays.IsASCII(w.bytes[w.ints[0]:w.ints[len(w.ints)-1]])
 	}
-}
-
-// allASCII reports whether all bytes are ASCII.
-func allASCII(v []byte) bool {
-	var all uint64
-	for ; len(v) >= 8; v = v[8:] {
-		all |= binary.NativeEndian.Uint64(v)
-	}
-	for _, c := range v {
-		all |= uint64(c)
-	}
-	return all&0x8080808080808080 == 0
 }
 
 // setFixed takes the values of a column of fixed width.

@@ -46,7 +46,8 @@ const (
 )
 
 // javaSerdes runs the Kafka serdes for Java of a registry's vendor on lines. They
-// need Java 17 and Maven, which fetches them.
+// need Maven, which fetches them, and the registry's own interface of version 3, whose
+// registry needs Java 21.
 type javaSerdes struct{ library, registry, topic string }
 
 func newJavaSerdes(t *testing.T, topic string) javaSerdes {

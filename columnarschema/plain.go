@@ -66,17 +66,13 @@ func (p plainer) array(arr arrow.Array) (arrow.Array, error) {
 		return arr, nil
 	}
 	switch arr := arr.(type) {
-	case array.ExtensionArray:
-		return p.array(arr.Storage())
-	case *array.Dictionary:
-		rows := make([]int32, arr.Len())
-		for i := range rows {
-			rows[i] = -1
-			if arr.IsValid(i) {
-				rows[i] = int32(arr.GetValueIndex(i))
-			}
+	case array.ExtensionArray, *array.Dictionary:
+		values, err := arrays.Plain(p.mem, arr)
+		if err != nil {
+			return nil, err
 		}
-		return p.gathered(arr.Dictionary(), rows)
+		defer values.Release()
+		return p.array(values)
 	case *array.RunEndEncoded:
 		rows := make([]int32, arr.Len())
 		for i := range rows {

@@ -3,6 +3,7 @@
 package arrays
 
 import (
+	"encoding/binary"
 	"fmt"
 	"unsafe"
 
@@ -67,4 +68,16 @@ func bytesOf(data arrow.ArrayData, buffer int) []byte {
 		return nil
 	}
 	return data.Buffers()[buffer].Bytes()
+}
+
+// IsASCII reports whether all bytes are ASCII.
+func IsASCII(v []byte) bool {
+	var all uint64
+	for ; len(v) >= 8; v = v[8:] {
+		all |= binary.NativeEndian.Uint64(v)
+	}
+	for _, c := range v {
+		all |= uint64(c)
+	}
+	return all&0x8080808080808080 == 0
 }

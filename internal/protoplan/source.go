@@ -3,12 +3,13 @@
 package protoplan
 
 import (
-	"encoding/binary"
 	"math"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/krabka-io/krabka-streams-go/internal/arrays"
 )
 
 // source reads an Arrow array without copying. Rows count from the start of the
@@ -39,7 +40,7 @@ func newSource(arr arrow.Array) source {
 		s.flags = bufferOf(data, 1)
 	case *arrow.StringType, *arrow.BinaryType:
 		s.short, s.data = offsetsOf[int32](data), bufferOf(data, 2)
-		s.ascii = isASCII(s.data[s.short[0]:s.short[data.Len()]])
+		s.ascii = arrays.IsASCII(s.data[s.short[0]:s.short[data.Len()]])
 	case *arrow.LargeStringType, *arrow.LargeBinaryType:
 		s.long, s.data = offsetsOf[int64](data), bufferOf(data, 2)
 	case *arrow.ListType, *arrow.MapType:
@@ -53,18 +54,6 @@ func newSource(arr arrow.Array) source {
 		s.raw = fixedOf(data, dt.BitWidth()/8)
 	}
 	return s
-}
-
-// isASCII reports whether all bytes are ASCII.
-func isASCII(v []byte) bool {
-	var all uint64
-	for ; len(v) >= 8; v = v[8:] {
-		all |= binary.NativeEndian.Uint64(v)
-	}
-	for _, c := range v {
-		all |= uint64(c)
-	}
-	return all&0x8080808080808080 == 0
 }
 
 func bufferOf(data arrow.ArrayData, i int) []byte {
