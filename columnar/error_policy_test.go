@@ -5,6 +5,10 @@ package columnar
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -143,5 +147,40 @@ func TestDeadLetterOfADeadLetterHasOneSetOfHeaders(t *testing.T) {
 	}
 	if got := string(record.Headers[5].Value); got != "1" {
 		t.Errorf("source offset %s; want 1, the latest", got)
+	}
+}
+
+// Every error type of the package that is another name of one in a room has its class.
+func TestErrorsOfRoomsHaveTheirClass(t *testing.T) {
+	aliases := map[string]error{
+		"ColumnError": &ColumnError{Cause: errUnreadable}, "JSONError": &JSONError{Cause: errUnreadable},
+		"BarrierFormatError": &BarrierFormatError{}, "RowError": &RowError{Cause: errUnreadable}, "StateLimitError": &StateLimitError{}, "StateLayoutError": &StateLayoutError{},
+	}
+	for name, err := range aliases {
+		if got := errorClass(&NodeError{Cause: fmt.Errorf("wrapped: %w", err)}); got != "columnar."+name {
+			t.Errorf("class of a %s = %s", name, got)
+		}
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, declared := range parsed.Decls {
+			types, ok := declared.(*ast.GenDecl)
+			if !ok || types.Tok != token.TYPE {
+				continue
+			}
+			for _, spec := range types.Specs {
+				named := spec.(*ast.TypeSpec)
+				if _, known := aliases[named.Name.Name]; named.Assign.IsValid() && strings.HasSuffix(named.Name.Name, "Error") && !known {
+					t.Errorf("%s: %s is an alias that errorClass does not name", file, named.Name.Name)
+				}
+			}
+		}
 	}
 }

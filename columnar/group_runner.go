@@ -44,6 +44,7 @@ type GroupRunner struct {
 	deferred    []error     // of callbacks, for the next round
 
 	entry     entry
+	pulse     pulse
 	alignment alignment
 	fired     []*firedBarrier // that are committed and not stored yet, by epoch
 	terminal  error           // why no further round runs

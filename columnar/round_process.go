@@ -133,7 +133,11 @@ func (r *GroupRunner) report(rd *round, err error) {
 			s.Rounds++
 		}
 	})
-	if err != nil && !idle {
+	if ended {
+		err = nil
+	}
+	r.pulse.end(err)
+	if err != nil {
 		r.settings.logger.Warn("round failed", "error", err)
 	}
 	if r.settings.hooks.Round != nil && !idle {

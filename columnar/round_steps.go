@@ -13,6 +13,7 @@ import (
 
 // execute runs a round from its preparation to its commit, or takes it back.
 func (r *GroupRunner) execute(rd *round) error {
+	r.pulse.begin(rd.started.Add(rd.timeout))
 	if r.terminal != nil {
 		return r.terminal
 	}

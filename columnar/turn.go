@@ -264,7 +264,9 @@ func (r *GroupRunner) close() error {
 // nothing is committed the positions, and the end of each owned partition that
 // the consumer may read. The consumer must be an [OffsetRangeReader]. Lag waits
 // for a round in progress, within ctx. A partition whose position is not known
-// yet is left out.
+// yet is left out. Brokers that do not answer are an error, also where the member has
+// lost its partitions for it; [GroupRunner.LastLag] has the lag that was known before,
+// with its time.
 func (r *GroupRunner) Lag(ctx context.Context) (map[TopicPartition]int64, error) {
 	if r.ranges == nil {
 		return nil, errors.New("columnar: the consumer cannot tell end offsets")
@@ -284,6 +286,12 @@ func (r *GroupRunner) Lag(ctx context.Context) (map[TopicPartition]int64, error)
 		}
 	}
 	r.release()
+	if len(at) == 0 && r.counter != nil {
+		// Nothing may be owned, or the brokers be away.
+		if _, err := r.counter.PartitionCounts(ctx, r.shape.topics); err != nil {
+			return nil, textPrefix.Wrap(err, "lag")
+		}
+	}
 	ends, err := r.ranges.EndOffsets(ctx, slices.SortedFunc(maps.Keys(at), compareTopicPartitions))
 	if err != nil {
 		return nil, textPrefix.Wrap(err, "end offsets")
@@ -294,6 +302,7 @@ func (r *GroupRunner) Lag(ctx context.Context) (map[TopicPartition]int64, error)
 			lag[tp] = max(0, end-position)
 		}
 	}
+	r.pulse.noteLag(lag)
 	return lag, nil
 }
 
@@ -312,4 +321,29 @@ func (r *GroupRunner) Lag(ctx context.Context) (map[TopicPartition]int64, error)
 func (r *GroupRunner) AdvanceTime(ctx context.Context, timestamp int64) error {
 	producer, _ := r.producer.(TransactionalProducer)
 	return r.takeTurn(&round{poll: ctx, ctx: ctx, producer: producer, attempt: r.advanceAll, advance: &timestamp})
+}
+
+// Health returns why the runner does not process records, or nil: it has been closed
+// ([ErrRunnerClosed]), the latest round has failed and why, a round has been running
+// for more than a minute beyond its wait for records, or none has ended yet. It asks
+// no broker and waits for no round, so a readiness probe may call it at any time.
+//
+// Rounds fail while brokers are away, and go on by themselves: a probe that restarts
+// the service should allow for that. A runner without partitions is healthy.
+func (r *GroupRunner) Health(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if r.isClosing() {
+		return ErrRunnerClosed
+	}
+	return r.pulse.check()
+}
+
+// LastLag returns what the latest [GroupRunner.Lag] that succeeded has returned, and
+// when it did; nil and the zero time if none has. It waits for nothing.
+func (r *GroupRunner) LastLag() (lag map[TopicPartition]int64, at time.Time) {
+	r.pulse.mu.Lock()
+	defer r.pulse.mu.Unlock()
+	return maps.Clone(r.pulse.lag), r.pulse.lagAt
 }
