@@ -62,6 +62,7 @@ test: ## Run all tests that need nothing but Go, under the race detector
 .PHONY: simulate
 simulate: ## Simulate SEEDS leader elections, and runners for 50 seconds, without the race detector, which allows few
 	go test -count=1 -run '^TestSimulated(Elections|Days)$$' ./coordination -sim.seeds $(SEEDS) -sim.days 100
+	go test -count=1 -run '^TestSimulatedRunners$$' ./columnar -sim.seeds $(SEEDS) -sim.for 50s
 
 .PHONY: mutants
 mutants: ## Change the coordination package in many ways and see that its tests notice
