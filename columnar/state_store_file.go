@@ -304,11 +304,11 @@ func (s *FileStateStore) makeDirectory() error {
 }
 
 // ClaimMember locks a file for each name: see [MemberStore].
-func (s *FileStateStore) ClaimMember(_ context.Context, group string, names []string) (io.Closer, error) {
+func (s *FileStateStore) ClaimMember(ctx context.Context, group string, names []string) (io.Closer, error) {
 	if err := s.makeDirectory(); err != nil {
 		return nil, err
 	}
-	claim, err := statefile.ClaimMember(s.files, s.directory, group, names)
+	claim, err := statefile.ClaimMember(ctx, s.files, s.directory, group, names)
 	var used *statefile.MemberInUseError
 	var other *statefile.OtherGroupError
 	switch {

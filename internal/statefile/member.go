@@ -4,6 +4,7 @@ package statefile
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"time"
 )
 
 // groupFile holds the name of the group whose state a directory keeps.
@@ -44,7 +46,7 @@ func (c memberClaim) Close() error {
 // until the closer is closed or the process ends, and the directory that of group. An
 // empty directory, and one without a group, is anybody's. The errors that tell who
 // stands in the way are a [MemberInUseError] and an [OtherGroupError].
-func ClaimMember(files FileSystem, directory, group string, names []string) (io.Closer, error) {
+func ClaimMember(ctx context.Context, files FileSystem, directory, group string, names []string) (io.Closer, error) {
 	var claim memberClaim
 	for _, name := range names {
 		lock, err := files.TryLock(filepath.Join(directory, memberFile(name)))
@@ -56,7 +58,7 @@ func ClaimMember(files FileSystem, directory, group string, names []string) (io.
 		}
 		claim = append(claim, lock)
 	}
-	if err := claimGroup(files, directory, group); err != nil {
+	if err := claimGroup(ctx, files, directory, group); err != nil {
 		return nil, errors.Join(err, claim.Close())
 	}
 	return claim, nil
@@ -68,22 +70,29 @@ func memberFile(name string) string {
 	return "member-" + hex.EncodeToString(sum[:16]) + ".lock"
 }
 
-// claimGroup makes a directory that of group.
-func claimGroup(files FileSystem, directory, group string) error {
+// claimGroup makes a directory that of group. Of members that come at once each waits
+// for the one before it, within ctx, and reads what that one has written.
+func claimGroup(ctx context.Context, files FileSystem, directory, group string) error {
 	path := filepath.Join(directory, groupFile)
-	switch owner, err := files.Read(path); {
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	if belongs, err := isGroups(files, path, group); belongs || err != nil {
 		return err
-	case err == nil && string(owner) == group:
-		return nil
-	case err == nil:
-		return &OtherGroupError{Owner: string(owner)}
 	}
 	lock, err := files.TryLock(path + ".lock")
-	if err != nil || lock == nil {
-		return err // another member of the group is at it
+	for err == nil && lock == nil {
+		select {
+		case <-time.After(lockRetry):
+			lock, err = files.TryLock(path + ".lock")
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	if err != nil {
+		return err
 	}
 	defer lock.Close()
+	if belongs, err := isGroups(files, path, group); belongs || err != nil {
+		return err
+	}
 	temporary := path + ".tmp"
 	if err := ignoreMissing(files.Remove(temporary)); err != nil {
 		return err
@@ -97,4 +106,17 @@ func claimGroup(files FileSystem, directory, group string) error {
 		return err
 	}
 	return cmp.Or(files.Rename(temporary, path), files.SyncDirectory(directory))
+}
+
+// isGroups reports whether a directory is that of group already.
+func isGroups(files FileSystem, path, group string) (bool, error) {
+	switch owner, err := files.Read(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case string(owner) != group:
+		return false, &OtherGroupError{Owner: string(owner)}
+	}
+	return true, nil
 }
