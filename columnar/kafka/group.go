@@ -50,6 +50,7 @@ type groupMetadata struct {
 type groupConsumer struct {
 	*consumer
 	joins *joinWatch
+	dials dialWatch
 	// settle runs on the polling goroutine when a rebalance has ended, before
 	// the listener hears of new partitions.
 	settle func()
@@ -102,7 +103,7 @@ func joinGroup(group string, opts []kgo.Opt, owns []owned, build func(...kgo.Opt
 		}
 	}
 	last := []kgo.Opt{
-		kgo.WithHooks(g.joins),
+		kgo.WithHooks(g.joins, &g.dials),
 		kgo.OnPartitionsAssigned(after(g.assigned)),
 		kgo.OnPartitionsRevoked(after(g.revoked)),
 		kgo.OnPartitionsLost(after(g.lost)),
@@ -146,7 +147,7 @@ func (g *groupConsumer) SubscribeContext(ctx context.Context, topics []string, l
 	}
 	err := g.subscribe(ctx, min(joinPatience, g.settings.callTimeout), topics, listener)
 	var away *UnreachableError
-	if errors.As(err, &away) && isUnknownHost(away.Cause) && time.Since(g.sought) >= g.settings.callTimeout {
+	if errors.As(err, &away) && isUnknownHost(away.Cause) && time.Since(g.dials.latest(g.sought)) >= g.settings.callTimeout {
 		away.wrong = true
 	}
 	return err

@@ -160,10 +160,42 @@ func TestRunWaitsForABrokerAndEndsAtAWrongAddress(t *testing.T) {
 		t.Errorf("Run with a broker that is down = %v; want none, once it was told to end", err)
 	}
 
-	dialer, _ = dials(&net.DNSError{Err: "no such host", Name: "kafka.invalid", IsNotFound: true})
+	unknown := &net.DNSError{Err: "no such host", Name: "kafka.invalid", IsNotFound: true}
+	dialer, _ = dials(unknown)
 	err := runnerOf(t, append(limits, dialer)...).Run(t.Context())
 	var away *kafka.UnreachableError
 	if !errors.As(err, &away) || columnar.IsRetriable(err) || !strings.HasPrefix(err.Error(), "kafka: no answer from brokers kafka.invalid:9092: ") || !strings.Contains(err.Error(), "no such host") {
 		t.Errorf("Run with an unknown host = %v; want a lasting UnreachableError that names it", err)
+	}
+}
+
+// A host that was known a moment ago, and one that is known beside another that is not,
+// are no wrong address: Run tries again.
+func TestRunWaitsForABrokerThatWasKnown(t *testing.T) {
+	const patience = 500 * time.Millisecond
+	unknownTo := func(unknown bool) error {
+		if unknown {
+			return &net.DNSError{Err: "no such host", Name: "kafka.invalid", IsNotFound: true}
+		}
+		return syscall.ECONNREFUSED
+	}
+	for name, dial := range map[string]func(host string, after time.Duration) error{
+		"a name that is gone for a moment": func(_ string, after time.Duration) error {
+			return unknownTo(after > patience*3/2 && after < patience*9/4)
+		},
+		"the first of two":  func(host string, _ time.Duration) error { return unknownTo(strings.HasPrefix(host, "a.")) },
+		"the second of two": func(host string, _ time.Duration) error { return unknownTo(strings.HasPrefix(host, "b.")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
+			defer cancel()
+			err := runnerOf(t, kgo.SeedBrokers("a.invalid:9092", "b.invalid:9092"), kafka.WithCallTimeout(patience),
+				kgo.Dialer(func(_ context.Context, _, host string) (net.Conn, error) { return nil, dial(host, time.Since(began)) })).Run(ctx)
+			if err != nil {
+				t.Errorf("Run = %v; want none, once it was told to end", err)
+			}
+		})
 	}
 }
