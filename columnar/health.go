@@ -46,6 +46,14 @@ func (p *pulse) end(err error) {
 	}
 }
 
+// cutShort notes that the context of a round has ended before it could ask for
+// records, which tells nothing new.
+func (p *pulse) cutShort() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = time.Time{}
+}
+
 // noteLag keeps the latest lag that is known.
 func (p *pulse) noteLag(lag map[TopicPartition]int64) {
 	p.mu.Lock()

@@ -63,6 +63,31 @@ func TestHealthTellsWhyNothingIsProcessed(t *testing.T) {
 	})
 }
 
+// A runner that has never got as far as its group is not healthy, however its rounds end.
+func TestHealthOfARunnerThatHasNotJoined(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := []error{nil, errUnreadable, nil}
+		r := newTestRunner(t, ledgerTopology(t), &namedConsumer{join: func(ctx context.Context) error {
+			answer := answers[0]
+			if answers = answers[1:]; answer == nil {
+				<-ctx.Done()
+				answer = ctx.Err()
+			}
+			return answer
+		}}, &recordingProducer{})
+		for _, want := range []error{errNoRound, errUnreadable, errUnreadable} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if _, err := r.RunOnce(ctx, 0); err == nil {
+				t.Error("the round has not failed")
+			}
+			cancel()
+			if err := r.Health(t.Context()); !errors.Is(err, want) {
+				t.Errorf("health = %v; want %v", err, want)
+			}
+		}
+	})
+}
+
 // A member that has lost its partitions because its brokers are away has no lag of 0:
 // Lag fails, and what it was before is there with its time.
 func TestLagIsNotEmptyWhileBrokersAreAway(t *testing.T) {

@@ -18,8 +18,9 @@ type round struct {
 	advance  *int64             // the stream time to move to, instead of a poll
 	only     *logicalPartition  // that moves to it; nil for all
 
-	metadata any // identifies the generation that polled
-	polled   int // records
+	metadata any  // identifies the generation that polled
+	polled   int  // records
+	asked    bool // the consumer was polled
 	work     []*partitionWork
 	outputs  []ProducedToTopic
 	firing   *firing

@@ -136,7 +136,11 @@ func (r *GroupRunner) report(rd *round, err error) {
 	if ended {
 		err = nil
 	}
-	r.pulse.end(err)
+	if ended && !rd.asked {
+		r.pulse.cutShort()
+	} else {
+		r.pulse.end(err)
+	}
 	if err != nil {
 		r.settings.logger.Warn("round failed", "error", err)
 	}

@@ -160,6 +160,7 @@ func (r *GroupRunner) fetch(rd *round) error {
 	}
 	r.phase, r.pollContext = phasePolling, rd.poll
 	r.mu.Unlock()
+	rd.asked = true
 	fetched, err := r.consumer.Poll(rd.poll, timeout)
 	r.mu.Lock()
 	r.phase, r.pollContext = phaseBusy, nil
