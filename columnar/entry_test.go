@@ -138,3 +138,24 @@ func TestEndOfTheServiceEndsTheWaitForABroker(t *testing.T) {
 		}
 	})
 }
+
+// A Close does not wait for a broker that never answers either.
+func TestCloseEndsTheWaitForABroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		consumer := &namedConsumer{join: func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		r := newTestRunner(t, ledgerTopology(t), consumer, &recordingProducer{}, WithCloseTimeout(time.Hour))
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(t.Context()) }()
+		synctest.Wait()
+		began := time.Now()
+		if err := r.Close(); err != nil || time.Since(began) > 0 {
+			t.Errorf("Close = %v after %v; want nil at once", err, time.Since(began))
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+}

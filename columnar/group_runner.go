@@ -38,6 +38,7 @@ type GroupRunner struct {
 	phase       runnerPhase
 	pollContext context.Context // of the poll in progress
 	interrupt   context.CancelFunc
+	joining     bool // a round waits to become a member
 	closing     bool
 	closed      bool
 	events      []rebalance // that arrived while a round was busy

@@ -17,7 +17,7 @@ func (r *GroupRunner) execute(rd *round) error {
 	if r.terminal != nil {
 		return r.terminal
 	}
-	if err := r.entry.join(rd.poll, r); err != nil {
+	if err := r.join(rd); err != nil {
 		return r.settle(err)
 	}
 	if err := r.prepare(rd); err != nil {
@@ -33,6 +33,25 @@ func (r *GroupRunner) execute(rd *round) error {
 		return r.takeBack(rd, err)
 	}
 	return nil
+}
+
+// join makes the runner a member of its group. A Close cuts the wait for a broker short.
+func (r *GroupRunner) join(rd *round) error {
+	if r.entry.topics == nil {
+		return nil
+	}
+	r.mu.Lock()
+	if r.closing {
+		r.mu.Unlock()
+		return ErrRunnerClosed
+	}
+	r.joining = true
+	r.mu.Unlock()
+	err := r.entry.join(rd.poll, r)
+	r.mu.Lock()
+	r.joining = false
+	r.mu.Unlock()
+	return err
 }
 
 // prepare does what comes before the poll: a transaction of which it is not known

@@ -193,9 +193,9 @@ func (r *GroupRunner) mayRetry(err error) bool {
 
 // Close lets the round in progress finish, within the time of
 // [WithCloseTimeout], saves the state of every owned partition, and releases it.
-// A poll in progress is cut short. It returns everything that went wrong, also
-// in rebalance callbacks that no round followed; a second Close does nothing and
-// returns nil. Close must not be called from a hook or the barrier listener.
+// A poll in progress is cut short, and so is the wait for a broker to join at. It
+// returns everything that went wrong, also in rebalance callbacks that no round
+// followed; a second Close does nothing and returns nil. Close must not be called from a hook or the barrier listener.
 //
 // Consumer and producer stay the caller's: close them afterwards. Leaving the
 // group is the consumer's to do.
@@ -209,7 +209,7 @@ func (r *GroupRunner) close() error {
 	r.mu.Lock()
 	r.closing = true
 	interrupt := r.interrupt
-	if interrupt != nil && r.phase == phasePolling {
+	if interrupt != nil && (r.joining || r.phase == phasePolling) {
 		interrupt()
 	}
 	r.mu.Unlock()
