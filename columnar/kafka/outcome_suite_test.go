@@ -111,16 +111,23 @@ func (c *wireConn) Write(b []byte) (int, error) {
 		c.Conn.Close()
 		return len(b), nil
 	}
-	if key == c.wire.answers {
+	unanswered := key == c.wire.answers
+	if unanswered {
 		c.wire.answers = -1
-		c.wire.lose()
 		c.lost = true
 	}
 	c.wire.mu.Unlock()
 	if down {
 		return 0, errCut
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	if unanswered {
+		// The request is on its way before anybody hears of the loss and cuts it short.
+		c.wire.mu.Lock()
+		c.wire.lose()
+		c.wire.mu.Unlock()
+	}
+	return n, err
 }
 
 func (c *wireConn) Read(b []byte) (int, error) {
