@@ -195,7 +195,8 @@ func (r *GroupRunner) mayRetry(err error) bool {
 // [WithCloseTimeout], saves the state of every owned partition, and releases it.
 // A poll in progress is cut short, and so is the wait for a broker to join at. It
 // returns everything that went wrong, also in rebalance callbacks that no round
-// followed; a second Close does nothing and returns nil. Close must not be called from a hook or the barrier listener.
+// followed; a second Close does nothing and returns nil. Close must not be called
+// from a hook or the barrier listener.
 //
 // Consumer and producer stay the caller's: close them afterwards. Leaving the
 // group is the consumer's to do.
