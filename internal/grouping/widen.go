@@ -19,6 +19,7 @@ func widened(schema, held *arrow.Schema) *arrow.Schema {
 	for i, field := range fields {
 		if at := namedcols.First(held, field.Name); at >= 0 {
 			fields[i].Type = wider(field.Type, held.Field(at).Type)
+			fields[i].Nullable = field.Nullable || held.Field(at).Nullable
 		}
 	}
 	metadata := schema.Metadata()
